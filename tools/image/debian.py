@@ -30,7 +30,7 @@ SNAPSHOT = "http://snapshot.debian.org/archive"
 """Contains files that the mirror no longer has."""
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 ROOTS = ("python3.13-minimal", "libpython3.13-stdlib", "libstdc++6", "pci.ids")
-"""Python, the C++ library for the wheels of gRPC and NumPy, and the names of PCI devices."""
+"""Python, the C++ library for the wheels of RE2 and NumPy, and the names of PCI devices."""
 LEFT_OUT = {
     "libdb5.3t64": "dbm is not used",
     "libncursesw6": "curses is not used",

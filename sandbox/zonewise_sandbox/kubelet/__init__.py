@@ -5,6 +5,7 @@ The gRPC server is imported on demand, since `zonewise up` uses only the manager
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ from zonewise_sandbox.kubelet.types import ContainerSpec, PodSpec, SimulatedDevi
 if TYPE_CHECKING:
     from zonewise_sandbox.kubelet.grpc_server import Faults
     from zonewise_sandbox.kubelet.kubelet import STATIC, SimulatedKubelet
+
+# gRPC's core logs to standard error in its own format at each restart ("Got goaway"). It reads this variable once, when
+# it is imported, which only modules below this package do
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 __all__ = [
     "STATIC",

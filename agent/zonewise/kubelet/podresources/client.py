@@ -9,9 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import grpc
-
-from zonewise.kubelet.channel import kubelet_error, open_channel
+from zonewise.kubelet.channel import Channel
 from zonewise.kubelet.errors import KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.podresources.responses import decode_allocatable, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
@@ -70,8 +68,7 @@ class PodResourcesClient:
         self._wait = wait or self._closed.wait
         self._bucket = TokenBucket(RATE, BURST, clock)
         self._problems: dict[str, tuple[str, ...]] = {}
-        self._channel = open_channel(socket_path)
-        self._methods = {name: self._method(name) for name in ("List", "GetAllocatableResources")}
+        self._channel = Channel(socket_path, SERVICE)
 
     def list(self) -> tuple[PodResources, ...]:
         """Return the active pods by namespace and name, including pods without exclusive resources."""
@@ -106,10 +103,6 @@ class PodResourcesClient:
 
     # --- calls
 
-    def _method(self, name: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-        # requests and responses as bytes: gRPC logs a traceback for a message that it cannot decode
-        return self._channel.unary_unary(f"/{SERVICE}/{name}", request_serializer=None, response_deserializer=None)
-
     def _call(self, name: str, request: bytes) -> bytes:
         started = self._clock()
         end, last_try = started + self._timeout, started + self._retry_timeout
@@ -135,18 +128,10 @@ class PodResourcesClient:
             self._wait(delay)
 
     def _call_once(self, name: str, request: bytes, end: float) -> bytes:
-        what = f"{name} on {self._socket}"
-        if self._closed.is_set():
-            raise KubeletUnavailable(f"{what}: the client is closed")
         left = end - self._clock()
         if left <= 0:
-            raise KubeletTimeout(f"{what}: no response within {self._timeout:g} s")
-        try:
-            return self._methods[name](request, timeout=left)
-        except grpc.RpcError as error:
-            raise kubelet_error(error, what) from error
-        except ValueError as error:  # a closed channel raises it, if close() was called in between
-            raise KubeletUnavailable(f"{what}: {error}") from error
+            raise KubeletTimeout(f"{name} on {self._socket}: no response within {self._timeout:g} s")
+        return self._channel.call(name, request, left)
 
     def _keep_problems(self, name: str, problems: tuple[str, ...]) -> None:
         self._problems[name] = tuple(f"{name} on {self._socket}: {problem}" for problem in problems)

@@ -8,17 +8,15 @@ a good time to read them.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING
 
-import grpc
-
-from zonewise.kubelet.channel import kubelet_error, open_channel
+from zonewise.kubelet.channel import Channel
+from zonewise.kubelet.errors import KubeletError
 from zonewise.kubelet.pods.v1alpha1 import pods_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +47,7 @@ class PodWatch:
         self._longest_pause = longest_pause
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pods-watch", daemon=True)
-        self._lock = threading.Lock()
-        self._stream: grpc.RpcContext | None = None
+        self._channel = Channel(socket_path, SERVICE)
 
     def start(self) -> None:
         """Start the thread; call it once."""
@@ -58,10 +55,8 @@ class PodWatch:
 
     def stop(self) -> None:
         """End the stream and the thread, and wait for it; no event is delivered afterwards."""
-        with self._lock:
-            self._stopped.set()
-            if self._stream is not None:
-                self._stream.cancel()
+        self._stopped.set()
+        self._channel.close()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -78,38 +73,16 @@ class PodWatch:
 
     def _watch_once(self, *, logged: bool) -> bool:
         """Follow one stream to its end; return whether it delivered anything."""
-        if not os.path.exists(self._socket):  # the usual case: a channel would waste memory
-            log.log(
-                logging.DEBUG if logged else logging.INFO,
-                "pods cannot be watched, will retry: there is no %s",
-                self._socket,
-            )
-            return False
         count = 0
-        with open_channel(self._socket) as channel:
-            try:
-                for event in self._open(channel):
-                    if self._stopped.is_set():
-                        break
-                    count += 1
-                    self._on_event(event)
-            except grpc.RpcError as error:
-                if not self._stopped.is_set():
-                    reason = kubelet_error(error, f"WatchPods on {self._socket}")
-                    log.log(logging.DEBUG if logged else logging.INFO, "pods cannot be watched, will retry: %s", reason)
-            except Exception:  # the top of the thread: a callback that raises must not end the watch unnoticed
-                log.exception("the watch of pods ended and will be restarted")
-            finally:
-                with self._lock:
-                    self._stream = None
+        try:
+            for event in self._channel.stream("WatchPods", pb.WatchPodsRequest().SerializeToString()):
+                if self._stopped.is_set():
+                    break
+                count += 1
+                self._on_event(event)
+        except KubeletError as error:
+            if not self._stopped.is_set():
+                log.log(logging.DEBUG if logged else logging.INFO, "pods cannot be watched, will retry: %s", error)
+        except Exception:  # the top of the thread: a callback that raises must not end the watch unnoticed
+            log.exception("the watch of pods ended and will be restarted")
         return count > 0
-
-    def _open(self, channel: grpc.Channel) -> Iterator[bytes]:
-        method: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
-            f"/{SERVICE}/WatchPods", request_serializer=None, response_deserializer=None
-        )
-        with self._lock:
-            stream = self._stream = method(pb.WatchPodsRequest().SerializeToString())
-            if self._stopped.is_set():  # stop() came before there was a stream to cancel
-                stream.cancel()
-            return stream

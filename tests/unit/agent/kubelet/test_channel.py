@@ -1,80 +1,262 @@
-"""gRPC errors become one readable sentence, and gRPC itself logs nothing."""
+"""gRPC calls against grpcio's server, and against servers that violate the protocol; errors are one sentence."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
-from typing import cast
+import threading
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import grpc
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import StreamEnded
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from zonewise.kubelet.channel import kubelet_error
+from support.kubelets import short_directory
+from support.waiting import PATIENCE
+from zonewise.kubelet.channel import Channel
 from zonewise.kubelet.errors import BadResponse, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+from zonewise_sandbox.kubelet.grpc_server import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
 
 Code = grpc.StatusCode
-PATH = "unix:/k/kubelet.sock"
-CONNECTION_REFUSED = (
-    f"failed to connect to all addresses; last error: FAILED_PRECONDITION: {PATH}: connect failed: addr: {PATH}"
-)
-
-OLDER = f"failed to connect to all addresses; last error: UNKNOWN: {PATH}: Failed to connect to remote host:"
+SERVICE = "test.Echo"
+OK = [("grpc-status", "0")]
+DATA_OF_NO_STREAM = b"\0\0\4" + b"\0\0" + b"\0\0\0\3" + b"data"
 
 
-class RpcFailure(grpc.RpcError):
-    """The exception of a failed call: an RpcError that is also a Call."""
+@contextlib.contextmanager
+def grpc_server(handler: grpc.RpcMethodHandler[bytes, bytes]) -> Generator[Channel]:
+    """Serve one method by grpcio; yield a channel to it."""
+    with short_directory() as directory:
+        server = serve(directory / "k.sock", SERVICE, {"Call": handler})
+        try:
+            with contextlib.closing(Channel(str(directory / "k.sock"), SERVICE)) as channel:
+                yield channel
+        finally:
+            server.stop(None).wait()
 
-    def __init__(self, code: grpc.StatusCode, details: str | None) -> None:
-        self._code = code
-        self._details = details
 
-    def code(self) -> grpc.StatusCode:
-        return self._code
+def aborting(code: grpc.StatusCode, details: str) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def abort(_request: bytes, context: grpc.ServicerContext) -> NoReturn:
+        context.abort(code, details)
 
-    def details(self) -> str:
-        return cast("str", self._details)
+    return grpc.unary_unary_rpc_method_handler(abort)
+
+
+# --- grpcio as the server
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.binary(max_size=100), max_size=5), st.integers(0, 200_000))
+def test_messages_are_those_of_grpcio(messages: list[bytes], size: int) -> None:
+    """Requests and responses of any size arrive unchanged and in order."""
+    sent = [*messages, bytes(size)]
+
+    def respond(request: bytes, _context: grpc.ServicerContext) -> Iterator[bytes]:
+        yield request
+        yield from sent
+
+    with grpc_server(grpc.unary_stream_rpc_method_handler(respond)) as channel:
+        assert list(channel.stream("Call", b"request")) == [b"request", *sent]
+        with pytest.raises(BadResponse, match=f"{len(sent) + 1} responses instead of one"):
+            channel.call("Call", b"", PATIENCE)
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code is not Code.OK])
+def test_every_status_has_the_name_that_grpcio_gives_it(code: grpc.StatusCode) -> None:
+    with grpc_server(aborting(code, "no luck")) as channel, pytest.raises(KubeletError) as raised:
+        channel.call("Call", b"", PATIENCE)
+    expected = "no response in time" if code is Code.DEADLINE_EXCEEDED else f"{code.name}: no luck"
+    assert str(raised.value).endswith(f"k.sock: {expected}")
 
 
 @pytest.mark.parametrize(
     ("code", "details", "kind", "sentence"),
     [
-        (Code.UNAVAILABLE, f"{CONNECTION_REFUSED} error: No such file or directory", KubeletUnavailable,
-         "cannot connect: No such file or directory"),
-        (Code.UNAVAILABLE, f"{OLDER} Connection refused", KubeletUnavailable, "cannot connect: Connection refused"),
-        (Code.UNAVAILABLE, "Socket closed", KubeletUnavailable, "UNAVAILABLE: Socket closed"),
-        (Code.CANCELLED, "Channel closed!", KubeletUnavailable, "CANCELLED: Channel closed!"),
-        (Code.DEADLINE_EXCEEDED, "Deadline Exceeded", KubeletTimeout, "no response in time"),
+        (Code.UNAVAILABLE, "closing", KubeletUnavailable, "UNAVAILABLE: closing"),
+        (Code.CANCELLED, "cancelled", KubeletUnavailable, "CANCELLED: cancelled"),
+        (Code.DEADLINE_EXCEEDED, "", KubeletTimeout, "no response in time"),
         (Code.RESOURCE_EXHAUSTED, "rejected by rate limit", Throttled, "RESOURCE_EXHAUSTED: rejected by rate limit"),
-        (Code.UNKNOWN, "first\n  second", BadResponse, "UNKNOWN: first second"),
-        (Code.UNKNOWN, None, BadResponse, "UNKNOWN: "),
+        (Code.UNKNOWN, "first\n  second: 100 % \u00fc", BadResponse, "UNKNOWN: first second: 100 % \u00fc"),
+        (Code.UNKNOWN, "", BadResponse, "UNKNOWN: "),
         (Code.INTERNAL, "x" * 1000, BadResponse, f"INTERNAL: {'x' * 300}"),
     ],
 )  # fmt: skip
-def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
-    """One line of bounded length names the call, the socket once, and the innermost reason."""
-    error = kubelet_error(RpcFailure(code, details), "List on /k/kubelet.sock")
-    assert (type(error), str(error)) == (kind, f"List on /k/kubelet.sock: {sentence}")
+def test_errors(code: grpc.StatusCode, details: str, kind: type[KubeletError], sentence: str) -> None:
+    """One line of bounded length names the call, the socket once, and the reason."""
+    with grpc_server(aborting(code, details)) as channel, pytest.raises(KubeletError) as raised:
+        channel.call("Call", b"", PATIENCE)
+    assert type(raised.value) is kind
+    assert str(raised.value).partition(": ")[2] == sentence
+    assert str(raised.value).startswith("Call on /")
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "zonewise.kubelet.channel",
-        "zonewise.kubelet.podresources.client",
-        "zonewise.kubelet.pods.watch",
-        "zonewise_sandbox.kubelet.grpc_server",
-    ],
-)
-def test_grpc_logging_is_disabled_before_its_import(module: str) -> None:
-    """It does not matter which of the modules imports gRPC."""
+def test_a_late_response_ends_at_the_deadline() -> None:
+    released = threading.Event()
+
+    def respond(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+        released.wait(PATIENCE)
+        return b""
+
+    with grpc_server(grpc.unary_unary_rpc_method_handler(respond)) as channel:
+        with pytest.raises(KubeletTimeout, match=r"no response in time$"):
+            channel.call("Call", b"", 0.2)
+        released.set()
+
+
+def test_closing_ends_a_stream() -> None:
+    def respond(_request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        yield b"first"
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        ended.wait(PATIENCE)
+
+    with grpc_server(grpc.unary_stream_rpc_method_handler(respond)) as channel:
+        stream = channel.stream("Call", b"")
+        assert next(stream) == b"first"
+        closer = threading.Timer(0.1, channel.close)
+        closer.start()
+        with pytest.raises(KubeletUnavailable):
+            next(stream)
+        closer.join()
+        with pytest.raises(KubeletUnavailable, match=r"the client is closed$"):
+            channel.call("Call", b"", PATIENCE)
+
+
+# --- servers that violate the protocol
+
+
+class Peer(NamedTuple):
+    """The server's end of a connection, once the request has been read."""
+
+    connection: socket.socket
+    http: H2Connection
+
+    def flush(self) -> None:
+        self.connection.sendall(self.http.data_to_send())
+
+    def respond(self, content: bytes, *, trailers: list[tuple[str, str]] | None = None) -> None:
+        """Send the content of a response, byte by byte."""
+        self.http.send_headers(1, [(":status", "200"), ("content-type", "application/grpc")])
+        self.http.send_data(1, content, end_stream=trailers is None)
+        if trailers is not None:
+            self.http.send_headers(1, trailers, end_stream=True)
+        for byte in self.http.data_to_send():
+            self.connection.sendall(bytes([byte]))
+
+
+@contextlib.contextmanager
+def raw_server(act: Callable[[Peer], object]) -> Generator[Channel]:
+    """Accept one connection, read its request, act and close; yield a channel to it."""
+
+    def run() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            http = H2Connection(H2Configuration(client_side=False))
+            http.initiate_connection()
+            while not any(isinstance(event, StreamEnded) for event in http.receive_data(connection.recv(65536))):
+                connection.sendall(http.data_to_send())
+            with contextlib.suppress(BrokenPipeError):  # the client has closed the connection
+                act(Peer(connection, http))
+
+    with short_directory() as directory, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(directory / "k.sock"))
+        listener.listen()
+        thread = threading.Thread(target=run)
+        thread.start()
+        with contextlib.closing(Channel(str(directory / "k.sock"), SERVICE)) as channel:
+            yield channel
+        thread.join(PATIENCE)
+
+
+def reset(peer: Peer, code: int) -> None:
+    peer.http.reset_stream(1, code)
+    peer.flush()
+
+
+def stop(peer: Peer) -> None:
+    peer.http.close_connection()
+    peer.flush()
+
+
+def stop_and_respond(peer: Peer) -> None:
+    peer.http.send_headers(1, [(":status", "200"), *OK], end_stream=True)
+    response = peer.http.data_to_send()
+    peer.http.close_connection()
+    peer.connection.sendall(peer.http.data_to_send() + response)
+
+
+def reject(peer: Peer) -> None:
+    peer.http.send_headers(1, [(":status", "404")], end_stream=True)
+    peer.flush()
+
+
+VIOLATIONS: list[tuple[Callable[[Peer], object], type[KubeletError], str]] = [
+    (lambda peer: None, KubeletUnavailable, "UNAVAILABLE: the connection was closed"),
+    (lambda peer: peer.respond(b"\0\0\0\0\x09part"), BadResponse, "UNKNOWN: the response has no status"),
+    (lambda peer: peer.respond(b"", trailers=OK), BadResponse, "0 responses instead of one"),
+    (lambda peer: peer.respond(b"\1\0\0\0\0", trailers=OK), BadResponse, "INTERNAL: the response is compressed"),
+    (lambda peer: peer.respond(b"", trailers=[("grpc-status", "99")]), BadResponse, "UNKNOWN: "),
+    (lambda peer: peer.connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), KubeletUnavailable, "was closed"),
+    (lambda peer: peer.connection.sendall(DATA_OF_NO_STREAM), KubeletUnavailable, "the connection broke"),
+    (stop_and_respond, KubeletUnavailable, "the connection broke"),
+    (reject, BadResponse, "UNKNOWN: HTTP status 404"),
+    (stop, KubeletUnavailable, "UNAVAILABLE: the server stops"),
+    (lambda peer: reset(peer, 7), KubeletUnavailable, "UNAVAILABLE: the server has reset the call"),
+    (lambda peer: reset(peer, 8), KubeletUnavailable, "CANCELLED: the server has reset the call"),
+    (lambda peer: reset(peer, 11), Throttled, "RESOURCE_EXHAUSTED: the server has reset the call"),
+    (lambda peer: reset(peer, 99), BadResponse, "INTERNAL: the server has reset the call"),
+]
+
+
+@pytest.mark.parametrize(("act", "kind", "sentence"), VIOLATIONS)
+def test_violations(act: Callable[[Peer], object], kind: type[KubeletError], sentence: str) -> None:
+    with raw_server(act) as channel, pytest.raises(KubeletError) as raised:
+        channel.call("Call", b"", PATIENCE)
+    assert type(raised.value) is kind
+    assert sentence in str(raised.value)
+
+
+def test_a_response_in_single_bytes() -> None:
+    with raw_server(lambda peer: peer.respond(b"\0\0\0\0\5hello", trailers=OK)) as channel:
+        assert channel.call("Call", b"", PATIENCE) == b"hello"
+
+
+def test_a_full_queue_of_connections_does_not_block(tmp_path: Path) -> None:
+    with short_directory() as directory, contextlib.ExitStack() as stack:
+        path = str(directory / "k.sock")
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(path)
+        listener.listen(0)
+        waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+        waiting.connect(path)
+        with pytest.raises(KubeletUnavailable, match="cannot connect: Resource temporarily unavailable"):
+            list(Channel(path, SERVICE).stream("Call", b""))
+    with pytest.raises(KubeletUnavailable, match=r"cannot connect: .*too long"):
+        Channel(str(tmp_path / ("x" * 200)), SERVICE).call("Call", b"", PATIENCE)
+
+
+def test_grpc_logging_is_disabled_before_its_import() -> None:
+    """The agent does not import gRPC at all."""
     program = (
-        "import builtins, os\n"
+        "import builtins, os, sys\n"
         "load = builtins.__import__\n"
         "def checked(name, *rest):\n"
         "    assert name.partition('.')[0] != 'grpc' or os.environ.get('GRPC_VERBOSITY') == 'ERROR'\n"
         "    return load(name, *rest)\n"
         "builtins.__import__ = checked\n"
-        f"import {module}, sys\n"
+        "import zonewise.daemon.main\n"
+        "assert 'grpc' not in sys.modules\n"
+        "import zonewise_sandbox.kubelet.grpc_server\n"
         "assert 'grpc' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={}, timeout=300)
