@@ -11,7 +11,7 @@ from zonewise.machine.replay import with_recorded_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from tarfile import TarFile
+    from tarfile import TarFile, TarInfo
 
 MAX_CAPTURE = 512 << 20
 """Maximum bytes of file content that a capture may unpack to. Discovery reads about 10 MiB on the largest machines. An
@@ -94,10 +94,10 @@ def _reason(error: Exception) -> str:
 def _tar(file: IO[bytes]) -> TarFile:
     import tarfile
 
-    from zonewise.machine.archive_stream import BoundedStream
+    from zonewise.machine.archive_stream import BoundedStream, StrictHeader
 
     stream = BoundedStream(file, MAX_CAPTURE + _BYTES_PER_MEMBER * MAX_MEMBERS)
-    return tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|")
+    return tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", tarinfo=StrictHeader)
 
 
 def _too_large(path: str) -> RootError:
@@ -106,7 +106,7 @@ def _too_large(path: str) -> RootError:
 
 def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:
     left, count = MAX_CAPTURE, 0
-    while member := tar.next():
+    while member := _next_member(tar, path):
         # otherwise tarfile retains every header: 10 MiB for the 256-CPU machine
         tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
         count += 1
@@ -128,6 +128,16 @@ def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]
                 raise _too_large(path)
             content = tar.extractfile(member)
             yield name, content.read() if content else b""
+
+
+def _next_member(tar: TarFile, path: str) -> TarInfo | None:
+    """Return the next member. If it is damaged, this is an archive nevertheless, as its first header was valid."""
+    import tarfile
+
+    try:
+        return tar.next()
+    except tarfile.ReadError as error:
+        raise RootError(f"root {path}: not a complete archive: cut off or damaged") from error
 
 
 def _below_root(path: str, contents: list[tuple[str, bytes | str | None]]) -> Iterator[tuple[str, bytes | str | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -31,6 +32,23 @@ class BoundedStream:
         if self._left < 0:
             raise TooLargeError
         return data
+
+
+class StrictHeader(tarfile.TarInfo):
+    """The header of a member. If it is damaged or missing, reading fails.
+
+    tarfile itself takes it for the end of the archive, which is two blocks of zeros (POSIX pax, ustar format).
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> StrictHeader:
+        """Return the header in a block. Raises ReadError, and HeaderError for a block of zeros."""
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if buf and not any(buf):
+                raise
+            raise tarfile.ReadError(f"damaged header: {error}") from error
 
 
 def _opener(magic: bytes) -> Callable[[IO[bytes]], IO[bytes]]:

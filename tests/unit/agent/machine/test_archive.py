@@ -120,6 +120,26 @@ def test_a_file_that_is_not_a_machine_is_rejected_in_one_line(tmp_path: Path) ->
         assert "\n" not in message
 
 
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+@pytest.mark.parametrize("cut", [1536, 2048, 2060, 3000])
+def test_an_archive_that_lacks_members_is_rejected(tmp_path: Path, ending: str, cut: int) -> None:
+    """It is cut off before a header, or within one, or has a damaged header. Its compression is complete."""
+    content = pack_tar({f"sys/{number}": b"content" for number in range(4)})
+    damaged = content[:2050] + b"?" + content[2051:]
+    for number, tar in enumerate((content[:cut], damaged)):
+        path = tmp_path / f"{number}.{ending}"
+        path.write_bytes(COMPRESSIONS[ending](tar))
+        with pytest.raises(RootError, match="not a complete archive"):
+            open_root(str(path))
+
+
+def test_the_end_of_an_archive_may_be_one_block_of_zeros(tmp_path: Path) -> None:
+    content = pack_tar({"sys/a": b"content"})
+    for length in (1536, len(content)):
+        (tmp_path / "one.tar").write_bytes(content[:length])
+        assert open_root(str(tmp_path / "one.tar")).read("sys/a") == b"content"
+
+
 def test_a_directory_of_several_machines_is_rejected(tmp_path: Path) -> None:
     """The choice between several machines is not guessed."""
     for name in ("one", "two"):
