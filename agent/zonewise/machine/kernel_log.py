@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,9 +89,15 @@ class KernelLog:
     """Reads the kernel log of the running machine from the oldest record on, without waiting."""
 
     def __init__(self, path: str = DEVICE, started_at: Callable[[], float] = log_start) -> None:
-        """Open the log. Raises OSError: EPERM without CAP_SYSLOG if dmesg_restrict is set."""
+        """Open the log. Raises OSError: EPERM without CAP_SYSLOG if dmesg_restrict is set.
+
+        A container runtime may create a directory in place of a device that the host lacks.
+        """
         self._started_at = started_at
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
+            self.close()
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._rest = b""
         """The beginning of a line whose end has not been read yet: a read of a file may end anywhere."""
         self.overruns = 0

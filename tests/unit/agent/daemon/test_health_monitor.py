@@ -239,6 +239,7 @@ def test_a_state_file_that_is_a_fifo_is_neither_waited_for_nor_replaced(
 
 def test_a_log_that_cannot_be_read_and_a_wrong_baseline(tmp_path: Path) -> None:
     assert open_kernel_log(str(tmp_path / "none")) is None
+    assert open_kernel_log(str(tmp_path)) is None
     assert open_kernel_log("") is None
     assert read_baseline("") is None
     wrong = tmp_path / "baseline.json"
