@@ -279,13 +279,20 @@ class FileSink:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        path = os.path.realpath(self._path)  # a symbolic link is kept, and its target is written
-        if os.path.exists(path) and not os.path.isfile(path):
-            # a device or a FIFO, such as /dev/null or /dev/stderr, is written to and never replaced
-            with open(path, "w", encoding="utf-8") as special:
+        if os.path.exists(self._path) and not os.path.isfile(self._path):
+            # a device, a pipe or a FIFO, such as /dev/null or /dev/stderr, is written to and never replaced
+            with open(_open_special(self._path), "w", encoding="utf-8") as special:
                 special.write(text)
             return
-        replace_file(path, text.encode(), 0o644)
+        # a symbolic link is kept, and its target is written
+        replace_file(os.path.realpath(self._path), text.encode(), 0o644)
+
+
+def _open_special(path: str) -> int:
+    """Return a descriptor to write to. Raises OSError, also for a FIFO without a reader: nothing waits for one."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[str, Any]]:

@@ -78,6 +78,25 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
 
 
+def test_a_pipe_is_written_to() -> None:
+    """/dev/stderr is a link to a pipe, whose target has no path."""
+    reader, writer = os.pipe()
+    try:
+        FileSink(f"/proc/self/fd/{writer}", Status(lambda: 0.0)).submit(SNAPSHOT)
+        assert os.read(reader, 4) == b"---\n"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.timeout(30)
+def test_a_fifo_without_a_reader_is_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    FileSink(str(fifo), Status(lambda: 0.0)).submit(SNAPSHOT)
+    assert f"cannot write to {fifo}: No such device or address" in caplog.text
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The error is logged once and counts as no publication; the next submit tries again."""
     path, status = tmp_path / "missing" / "out.yaml", a_status()
