@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.programs import PROGRAMS, find_program, missing_program
+from support.sharing import SHARED_FIXTURES, end_unused
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -68,9 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     In the quick profile, each unit test has one parameter set, and no test uses a real server. Tests that mostly wait
     for programs come first, so that one worker waits while the others work. At the end, no worker is left with only
-    such tests.
+    such tests. Tests of files with the same shared server are neighbours.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(_MOSTLY_WAITING))
+    items.sort(key=lambda item: (not item.nodeid.startswith(_MOSTLY_WAITING), _without_shared_server(item)))
     if PROFILE == "quick":
         _choose_quick(config, items)
     if PROFILE in {"quick", *_SHARES}:
@@ -79,6 +80,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _limit_examples(function, "_hypothesis_internal_use_settings")
         for state_machine in {cls for item in items if (cls := getattr(item, "cls", None)) is not None}:
             _limit_examples(state_machine, "settings")
+
+
+def _without_shared_server(item: pytest.Item) -> bool:
+    return not any(hasattr(getattr(item, "module", None), fixture) for fixture in SHARED_FIXTURES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """End shared servers that the next test's file does not use."""
+    try:
+        return (yield)
+    finally:
+        end_unused(getattr(nextitem, "module", None))
 
 
 def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.kueue_beside import FINALIZER, LEASE_NAME, LEASES, lease, leave_admitted_job, renew, start_kueue
-from support.live_cluster import KUEUE, NAMESPACE, LiveCluster, real_live_cluster, simulated_live_cluster
+from support.live_cluster import KUEUE, NAMESPACE, LiveCluster
+from support.live_clusters import real_cluster, simulated_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.kueue.managed_condition import MANAGED_BY_KUEUE
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
@@ -18,6 +19,8 @@ from zonewise_scheduler.controller.workloads.conditions import is_true
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = ["real_cluster", "simulated_cluster"]
+
 QUEUE = f"{KUEUE}/clusterqueues/queue"
 CONFIGURATION = "kueue-validating-webhook-configuration"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -25,15 +28,10 @@ CONFIG_MAP = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CHECKPOINT}"
 Json = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["simulated", "real"])
-def running(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
-    with simulated_live_cluster() if request.param == "simulated" else real_live_cluster() as live:
-        yield live
-
-
-@pytest.fixture
-def cluster(running: LiveCluster) -> Iterator[LiveCluster]:
+@pytest.fixture(params=["simulated", "real"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
     """Yield a cluster with a queue of 8 CPUs, a stopped Kueue, and its Job, which runs on 6 of the CPUs."""
+    running: LiveCluster = request.getfixturevalue(f"{request.param}_cluster")
     running.add_nodes(2)
     running.add_queue(8)
     flavor = {"metadata": {"finalizers": [FINALIZER]}, "spec": {"nodeLabels": {"kubernetes.io/os": "linux"}}}

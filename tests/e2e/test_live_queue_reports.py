@@ -6,28 +6,19 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from support.http_requests import get
-from support.live_cluster import KUEUE, NAMESPACE, LiveCluster, real_live_cluster, simulated_live_cluster
+from support.live_cluster import KUEUE, NAMESPACE, LiveCluster
+from support.live_clusters import cluster, real_cluster, simulated_cluster
 from support.waiting import PATIENCE, eventually
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.workloads.conditions import find_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.live_cluster import ControllerProcess
 
+__all__ = ["cluster", "real_cluster", "simulated_cluster"]
+
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module", params=["simulated", "real"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
-    with simulated_live_cluster() if request.param == "simulated" else real_live_cluster() as running:
-        running.add_nodes(1)
-        running.add_queue(8)
-        yield running
 
 
 def port(process: ControllerProcess) -> int:
@@ -63,6 +54,8 @@ def events(cluster: LiveCluster, job: str) -> list[str]:
 
 
 def test_users_are_informed_and_a_restart_restores_reservations(cluster: LiveCluster) -> None:
+    cluster.add_nodes(1)
+    cluster.add_queue(8)
     flags = ("--metrics-listen", "127.0.0.1:0", "--namespace", NAMESPACE, "--policy", "easy")
     with cluster.controller(*flags) as process:
         cluster.submit("runs", 6)

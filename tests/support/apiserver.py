@@ -27,6 +27,7 @@ import urllib3
 from support.api import Api
 from support.ports import reserved_port
 from support.programs import RestartableProcess, find_program, missing_program
+from support.sharing import shared
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -137,29 +138,10 @@ def real_apiserver(*flags: str) -> Generator[RealServer]:
         yield _started(stack, found, flags)
 
 
-class _Shared:
-    """The one server of this process: the first user starts it, and it stops after the last one."""
-
-    users = 0
-    server: RealServer | None = None
-    stack = contextlib.ExitStack()
-
-
-@pytest.fixture(scope="session")
-def real_server() -> Generator[RealServer]:
-    """Yield the real server shared by all tests of this process; each test has its own namespace and object names.
-
-    For pytest, each test file that imports this fixture has its own copy of it. The counter makes the copies share one
-    server.
-    """
-    if _Shared.server is None:
-        _Shared.server = _Shared.stack.enter_context(real_apiserver())
-    _Shared.users += 1
-    yield _Shared.server
-    _Shared.users -= 1
-    if not _Shared.users:
-        _Shared.server = None
-        _Shared.stack.close()
+@pytest.fixture(scope="module")
+def real_server() -> RealServer:
+    """Return a real server that test files share; each test has its own namespace and object names."""
+    return shared("real_server", real_apiserver)
 
 
 def _started(stack: contextlib.ExitStack, found: Binaries, flags: Sequence[str]) -> RealServer:

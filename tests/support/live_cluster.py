@@ -37,6 +37,7 @@ Json = dict[str, Any]
 NAMESPACE = "default"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 WORKLOADS = f"{KUEUE}/namespaces/{NAMESPACE}/workloads"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -201,14 +202,13 @@ class LiveCluster(NamedTuple):
 
     def lease_holder(self) -> str:
         """Return the identity of the leading controller; "" if the lease is free."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/zonewise-controller"
-        return self.api.get(path).ok()["spec"].get("holderIdentity") or ""
+        return self.api.get(f"{LEASES}/zonewise-controller").ok()["spec"].get("holderIdentity") or ""
 
     def workloads(self) -> list[Json]:
         return self.api.get(WORKLOADS).ok()["items"]
 
     def clear(self) -> None:
-        """Delete all Jobs with their pods, and all objects of Kueue's kinds."""
+        """Delete all Jobs with their pods, all objects of Kueue's kinds, and what controllers leave behind."""
         for name in (entry["metadata"]["name"] for entry in self.api.get(JOBS).ok()["items"]):
             self.api.delete(f"{JOBS}/{name}", propagationPolicy="Background")
         for entry in self.api.get(PODS).ok()["items"]:
@@ -222,6 +222,8 @@ class LiveCluster(NamedTuple):
                 self.api.delete(f"{KUEUE}/{path}/{entry['metadata']['name']}")
         for entry in self.api.get("/api/v1/nodes").ok()["items"]:
             self.api.delete(f"/api/v1/nodes/{entry['metadata']['name']}")
+        for path in (f"/api/v1/namespaces/{NAMESPACE}/configmaps", f"/api/v1/namespaces/{NAMESPACE}/events", LEASES):
+            self.api.delete(path).ok()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.live_cluster import LiveCluster, real_live_cluster, simulated_live_cluster
+from support.sharing import shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +26,9 @@ def simulated_cluster() -> Iterator[LiveCluster]:
 
 
 @pytest.fixture(scope="module")
-def real_cluster() -> Iterator[LiveCluster]:
-    """Yield a real cluster."""
-    with real_live_cluster() as running:
-        yield running
+def real_cluster() -> LiveCluster:
+    """Return a real cluster that test files share."""
+    return shared("real_cluster", real_live_cluster)
 
 
 @pytest.fixture(params=["simulated", "real"])
