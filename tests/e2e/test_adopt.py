@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,8 @@ __all__ = ["real_cluster", "simulated_cluster"]
 QUEUE = f"{KUEUE}/clusterqueues/queue"
 CONFIGURATION = "kueue-validating-webhook-configuration"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+RENEWAL_PERIOD = 0.5
+"""Seconds between two renewals of Kueue's Lease; Kueue renews it every 2 s."""
 CONFIG_MAP = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CHECKPOINT}"
 Json = dict[str, Any]
 
@@ -130,6 +133,7 @@ def test_a_running_kueue_is_not_adopted(cluster: LiveCluster) -> None:
         while process.poll() is None:
             renew(cluster.api, second)
             second += 1
+            time.sleep(RENEWAL_PERIOD)
         assert process.stderr is not None
         assert "Kueue is running" in process.stderr.read()
     assert process.returncode == 1
