@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import tokenize
 from typing import TYPE_CHECKING
@@ -67,6 +68,17 @@ def _texts(file: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
+    if _has_long_comment(source):
+        yield from _comments(source)
+
+
+def _has_long_comment(source: str) -> bool:
+    """Return whether neighbouring lines with a "#" have enough words for a long sentence; tokenizing is slow."""
+    lines = itertools.groupby(source.splitlines(), key=lambda line: "#" in line)
+    return any(marked and sum(len(line.split()) for line in group) > MAX_WORDS for marked, group in lines)
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
     line, comment = 0, ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type != tokenize.COMMENT:
