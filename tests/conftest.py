@@ -57,12 +57,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude modules and tests from garbage collection: they are the most objects, and none of them is freed."""
+    """Exclude modules and tests from garbage collection: they are the most objects, and none of them is freed.
+
+    Collect the garbage of tests rarely: it is little, and the default threshold of 700 costs an eighth of their time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(100_000)
         gc.enable()
 
 
