@@ -5,9 +5,9 @@ pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go, pkg
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
+from support.json_copy import json_copy
 from support.json_edits import without_absent_fields
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 
@@ -25,7 +25,7 @@ class JobApi:
 
     def __init__(self, job: Json, *, clears_start_time: bool, stop_steps: int = 1) -> None:
         """Set the Job; `stop_steps`: the number of Job controller steps in which its pods terminate."""
-        self.job = copy.deepcopy(job)
+        self.job = json_copy(job)
         self.job.setdefault("status", {})
         self.clears_start_time = clears_start_time
         self.writes = 0
@@ -36,7 +36,7 @@ class JobApi:
 
     def patch(self, body: Json, subresource: str = "") -> None:
         """Apply a merge patch, or raise JobRejected if the validation rules reject it."""
-        changed: Any = merge_patch(copy.deepcopy(self.job), copy.deepcopy(body))
+        changed: Any = merge_patch(json_copy(self.job), json_copy(body))
         if subresource == "status":
             assert set(body) == {"status"}
             if not self.job["spec"].get("suspend") and changed["status"].get("startTime") != self.start_time:
@@ -71,7 +71,7 @@ class JobApi:
 
     def sync(self) -> bool:
         """Run one step of the Job controller; return whether it changed anything or pods are still terminating."""
-        before = copy.deepcopy(self.job)
+        before = json_copy(self.job)
         suspended, status = bool(self.job["spec"].get("suspend")), self.job["status"]
         if status.get("terminating"):
             self._stop_steps_left -= 1

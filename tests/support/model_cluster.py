@@ -6,11 +6,11 @@ run the same stories on API servers.
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from support.held_pods import patched
 from support.job_api import JobApi, JobRejected
+from support.json_copy import json_copy
 from support.queue_objects import cluster_queue_spec
 from zonewise_common.kube.resources import (
     ADMISSION_CHECKS,
@@ -87,7 +87,7 @@ class ModelCluster:
 
     def change(self, key: ObjectKey, patch: Json) -> None:
         """Change an object as its user does."""
-        self._store(key, merge_patch(copy.deepcopy(self.get(key)), patch))
+        self._store(key, merge_patch(json_copy(self.get(key)), patch))
 
     def complete(self, key: ObjectKey) -> None:
         """End the run of a Job."""
@@ -199,13 +199,13 @@ class ModelCluster:
                 self.starts[write.key.name] = self.starts.get(write.key.name, 0) + 1
             self._store(write.key, api.job)
         else:
-            changed = merge_patch(copy.deepcopy(self.objects[write.key]), copy.deepcopy(dict(body)))
+            changed = merge_patch(json_copy(self.objects[write.key]), json_copy(dict(body)))
             self._store(write.key, changed)
         return Outcome("done", self.objects[write.key])
 
     def _store(self, key: ObjectKey, obj: Json) -> None:
         self._version += 1
-        stored = copy.deepcopy(obj)
+        stored = json_copy(obj)
         if key not in self.objects:
             self._uids += 1
             stored["metadata"] = {
@@ -220,5 +220,5 @@ class ModelCluster:
         if key.resource == JOBS:
             if key not in self.jobs:
                 self.jobs[key] = JobApi(stored, clears_start_time=self._clears_start_time, stop_steps=self._stop_steps)
-            self.jobs[key].job = copy.deepcopy(stored)
+            self.jobs[key].job = json_copy(stored)
             self.jobs[key].job.setdefault("status", {})
