@@ -1,4 +1,4 @@
-"""Quota usage of a play over time, in steps that begin whenever a run or a reservation begins or ends.
+"""Quota usage over time, in steps that begin whenever a run or a reservation begins or ends.
 
 Usage is constant within a step. An array holds the usage of each node of the quota tree in each step. A query about all
 times is therefore one comparison of vectors (quota/hierarchy/resource_node.py computes the same sums for one time).
@@ -8,7 +8,7 @@ Placements on nodes are not included.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from math import inf
+from math import inf, ulp
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -124,7 +124,10 @@ class QuotaProfile:
         return next((first for first, _ in self.possible_starts(queue, requests, walltime)), None)
 
     def possible_starts(self, queue: str, requests: FlavorRequests, walltime: float) -> Iterator[tuple[float, float]]:
-        """Yield the intervals of starts from which the requests fit for a walltime: first and last start, ascending."""
+        """Yield the intervals of starts from which the requests fit for a walltime: first and last start, ascending.
+
+        The last start is rounded up.
+        """
         times = self._times
         fitting = self._fitting(queue, requests, len(times))
         begin = 0
@@ -132,7 +135,7 @@ class QuotaProfile:
             if begin < end:
                 until = times[end] if end < len(times) else inf
                 if times[begin] + walltime <= until:
-                    yield times[begin], inf if until == inf else until - walltime
+                    yield times[begin], inf if until == inf else until - walltime + 2 * ulp(until)
             begin = end + 1
 
     def _step_at(self, time: float) -> int:

@@ -156,3 +156,13 @@ def test_rounding_errors_rule_out_no_start() -> None:
         profile.add(UsageSpan("q", ((CPU, bytes_used),), NOW, 20.0))
     assert list(profile.possible_starts("q", ((CPU, 5),), 5.0)) == [(NOW, inf)]
     assert not profile.fits("q", ((CPU, 1 << 20),), NOW, 20.0)
+
+
+def test_rounded_times_rule_out_no_start() -> None:
+    """The start is the only possible one, although start + walltime - walltime is slightly less."""
+    for start, walltime in ((11.1, 5.3), (14.1, 3.3), (16.2, 8.6)):
+        profile = QuotaProfile(Snapshot([queue("q", 1)]), NOW, 0.0)
+        profile.add(UsageSpan("q", ((CPU, 1),), NOW, start))
+        profile.add(UsageSpan("q", ((CPU, 1),), start + walltime, inf))
+        first, last = next(profile.possible_starts("q", ((CPU, 1),), walltime))
+        assert first == start <= last
