@@ -148,6 +148,21 @@ def test_ends_that_are_close_together_are_merged(grain: float, steps: list[float
     assert profile.earliest_start("q", ((CPU, 3),), 1.0) == NOW
 
 
+@pytest.mark.parametrize(
+    ("walltime", "starts"),
+    [(5, [(20, 26), (50, inf)]), (11, [(20, 20), (50, inf)]), (12, [(50, inf)]), (inf, [(50, inf)])],
+)
+def test_possible_starts_end_early_enough_before_the_quota_is_used(
+    walltime: float, starts: list[tuple[float, float]]
+) -> None:
+    """Two of four CPUs are available from 20 s to 31 s, and from 50 s on."""
+    profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
+    for cpus, start, end in ((3, NOW, 20.0), (4, 31.0, 50.0)):
+        profile.add(UsageSpan("q", ((CPU, cpus),), start, end))
+    found = list(profile.possible_starts("q", ((CPU, 2),), walltime))
+    assert [(first, pytest.approx(last)) for first, last in found] == starts
+
+
 def test_rounding_errors_rule_out_no_start() -> None:
     """The last 5 bytes of a quota of 16 PiB are available, although the sum of all usage is not exact."""
     total = (1 << 54) + 1
