@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from support.planner_stories import Story, make_planner, make_workload, queue
+from support.planner_stories import CPU, Story, make_planner, make_workload, queue
 from unit.scheduler.backfill.test_reservation import queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
+from zonewise_scheduler.backfill.quota_profile import UsageSpan
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until, running_spans
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -87,3 +88,6 @@ def test_victims_of_reservations_count_as_ended() -> None:
     events.submit(planner, make_workload("waits", 3, 5, at=2), "q")
     assert not lacks_quota(planner, "ns/waits", 10)
     assert reserved_start(planner, "ns/waits") == 10
+    assert planner.running.keys() == {"ns/runs"}
+    assert not dict(running_spans(planner, planner.reservations.by_key.values(), 10))
+    assert dict(running_spans(planner, (), 10)) == {"ns/runs": UsageSpan("q", ((CPU, 4),), 10, 100)}
