@@ -11,6 +11,7 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.commands.policy_run import run_with_progress
 from zonewise_scheduler.commands.simulation_inputs import (
     load_trace,
+    load_trace_on,
     print_problems,
     run_options,
     selected_policies,
@@ -26,7 +27,6 @@ from zonewise_scheduler.simulator.advice.settings import (
     find_quota,
     parse_node_count,
 )
-from zonewise_scheduler.simulator.inputs.loader import load_scenario
 from zonewise_scheduler.simulator.inputs.source_files import STANDARD_INPUT, InputError
 from zonewise_scheduler.simulator.plot.plot_file import draw_advice_plot
 from zonewise_scheduler.simulator.report.advice import Advice, advice_curve, advice_document, advice_text
@@ -105,14 +105,7 @@ def _node_count(arguments: Namespace, source: SwfLog | Scenario, policy: Backfil
 
 def _load_on(arguments: Namespace, width: str, count: int) -> Scenario:
     """Return the trace on `count` nodes of the same width."""
-    try:
-        source = load_scenario(
-            arguments.trace, f"{count}{width or 'x1'}", seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
-            exact=bool(arguments.exact), start_delay=run_options(arguments).latency.start_high,
-            whole_nodes=bool(arguments.whole_nodes),
-        )  # fmt: skip
-    except InputError as error:
-        raise CommandError(str(error)) from error
+    source = load_trace_on(f"{count}{width or 'x1'}", arguments)
     assert isinstance(source, Scenario)  # noqa: S101 -- only a log without a width of nodes is none
     return source
 

@@ -51,17 +51,22 @@ def sources(arguments: Namespace) -> dict[str, str]:
 
 def load_trace(arguments: Namespace) -> SwfLog | Scenario:
     """Return the trace. Raises CommandError with the argument, the file and the field."""
+    source = load_trace_on(arguments.nodes, arguments)
+    if isinstance(source, SwfLog):
+        _check_log(source, arguments)
+    return source
+
+
+def load_trace_on(nodes: str | None, arguments: Namespace) -> SwfLog | Scenario:
+    """Return the trace on other nodes than the arguments set. Raises CommandError like load_trace()."""
     try:
-        source = load_scenario(
-            arguments.trace, arguments.nodes, seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
+        return load_scenario(
+            arguments.trace, nodes, seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
             exact=bool(arguments.exact), start_delay=run_options(arguments).latency.start_high,
             whole_nodes=bool(arguments.whole_nodes),
         )  # fmt: skip
     except InputError as error:
         raise CommandError(str(error)) from error
-    if isinstance(source, SwfLog):
-        _check_log(source, arguments)
-    return source
 
 
 def _check_log(log: SwfLog, arguments: Namespace) -> None:
