@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.backfill.types import StartInterval
 from zonewise_scheduler.quota.api.amount import UNLIMITED, minus, plus
 
 if TYPE_CHECKING:
@@ -121,10 +122,10 @@ class QuotaProfile:
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
         """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never."""
-        return next((first for first, _ in self.possible_starts(queue, requests, walltime)), None)
+        return next((interval.first for interval in self.possible_starts(queue, requests, walltime)), None)
 
-    def possible_starts(self, queue: str, requests: FlavorRequests, walltime: float) -> Iterator[tuple[float, float]]:
-        """Yield the intervals of starts from which the requests fit for a walltime: first and last start, ascending.
+    def possible_starts(self, queue: str, requests: FlavorRequests, walltime: float) -> Iterator[StartInterval]:
+        """Yield the intervals of starts from which the requests fit for a walltime, ascending.
 
         The last start is rounded up.
         """
@@ -135,7 +136,8 @@ class QuotaProfile:
             if begin < end:
                 until = times[end] if end < len(times) else inf
                 if times[begin] + walltime <= until:
-                    yield times[begin], inf if until == inf else until - walltime + 2 * ulp(until)
+                    last = inf if until == inf else until - walltime + 2 * ulp(until)
+                    yield StartInterval(times[begin], last)
             begin = end + 1
 
     def _step_at(self, time: float) -> int:

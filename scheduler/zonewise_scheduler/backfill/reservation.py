@@ -25,15 +25,16 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.reservation_bound import PossibleStarts
-from zonewise_scheduler.backfill.timeline import ANY_START, ends_by_time, has_capacity, is_running
+from zonewise_scheduler.backfill.timeline import ends_by_time, has_capacity, is_running
+from zonewise_scheduler.backfill.types import ANY_START
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.timeline import FutureState, StartInterval, TimelineSource
-    from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.backfill.timeline import FutureState, TimelineSource
+    from zonewise_scheduler.backfill.types import Reservation, StartInterval
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head

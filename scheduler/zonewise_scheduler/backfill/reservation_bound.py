@@ -26,14 +26,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
-from zonewise_scheduler.backfill.timeline import StartInterval
 from zonewise_scheduler.quota.api.amount import plus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.backfill.timeline import TimelineSource
-    from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.backfill.types import Reservation, StartInterval
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
@@ -88,10 +87,10 @@ class PossibleStarts:
         self._profile.remove(span)
         walltime = reservation.head.workload.max_duration
         intervals = [
-            StartInterval(first, min(last, reservation.start))
+            interval._replace(last=min(interval.last, reservation.start))
             for requests in alternatives
-            for first, last in self._profile.possible_starts(reservation.queue, requests, walltime)
-            if first <= reservation.start
+            for interval in self._profile.possible_starts(reservation.queue, requests, walltime)
+            if interval.first <= reservation.start
         ]
         self._profile.add(span)
         return intervals

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.backfill.types import Reservation
+from zonewise_scheduler.backfill.types import ANY_START, Reservation
 from zonewise_scheduler.quota.cycle.nomination import assign_without_preemption, is_admission_suitable
 from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.backfill.cohort_index import CohortIndex
+    from zonewise_scheduler.backfill.types import StartInterval
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
@@ -63,16 +64,6 @@ class TimelineSource(Protocol):
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
         """Return the timeline with these reservations."""
         ...
-
-
-class StartInterval(NamedTuple):
-    """All starts between two times, in seconds, both included."""
-
-    first: float
-    last: float
-
-
-ANY_START = (StartInterval(-inf, inf),)
 
 
 class FutureState(NamedTuple):

@@ -31,6 +31,16 @@ class StopOrder(NamedTuple):
     reason: StopReason
 
 
+class StartInterval(NamedTuple):
+    """All starts between two times, in seconds, both included."""
+
+    first: float
+    last: float
+
+
+ANY_START = (StartInterval(-inf, inf),)
+
+
 class Reservation(NamedTuple):
     """A start held for a pending workload."""
 

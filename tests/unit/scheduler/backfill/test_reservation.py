@@ -16,8 +16,7 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.backfill.timeline import ANY_START
-from zonewise_scheduler.backfill.types import Reservation
+from zonewise_scheduler.backfill.types import ANY_START, Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
