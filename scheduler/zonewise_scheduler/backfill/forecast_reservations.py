@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
 from zonewise_scheduler.backfill.reservation import ReservationTable
-from zonewise_scheduler.backfill.reservation_bound import running_spans
+from zonewise_scheduler.backfill.reservation_bound import reserved_span, running_spans
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
@@ -197,11 +197,8 @@ class QuotaReservations(ReservationTable):
         return profile
 
     def _reserved_span(self, reservation: Reservation) -> UsageSpan:
-        start, workload = max(reservation.start, self._now), reservation.workload
-        requests = self._requests.get(workload.key)
-        if requests is None:
-            requests = usage_requests(workload.usage.items())
-        return UsageSpan(reservation.queue, requests, start, start + workload.max_duration)
+        span, requests = reserved_span(reservation, self._now), self._requests.get(reservation.workload.key)
+        return span if requests is None else span._replace(requests=requests)
 
     def _alternatives_of(self, head: Head, source: TimelineSource) -> FlavorAlternatives:
         """Return the alternative requests of a workload; see the module."""

@@ -75,7 +75,7 @@ class PossibleStarts:
     def __init__(self, source: TimelineSource, reservations: Mapping[str, Reservation], now: float) -> None:
         """Count all usage from `now` on; `reservations`: by key of the workload."""
         spans = dict(running_spans(source, reservations.values(), now))
-        spans |= {key: _reserved_span(reservation, now) for key, reservation in reservations.items()}
+        spans |= {key: reserved_span(reservation, now) for key, reservation in reservations.items()}
         boundaries = {time for span in spans.values() for time in (span.start, span.end)}
         self._now = now
         self._profile = QuotaProfile(source.snapshot, now, 0.0, boundaries)
@@ -99,7 +99,7 @@ class PossibleStarts:
         """Replace the reservation of a workload."""
         key = reservation.workload.key
         self._profile.remove(self._spans[key])
-        self._spans[key] = self._profile.add(_reserved_span(reservation, self._now))
+        self._spans[key] = self._profile.add(reserved_span(reservation, self._now))
 
 
 def running_spans(
@@ -114,6 +114,7 @@ def running_spans(
             yield workload.key, UsageSpan(workload.admission.cluster_queue, requests, now, run.deadline)
 
 
-def _reserved_span(reservation: Reservation, now: float) -> UsageSpan:
+def reserved_span(reservation: Reservation, now: float) -> UsageSpan:
+    """Return the usage of a reservation; one whose start is in the past begins at `now`."""
     start, requests = max(reservation.start, now), usage_requests(reservation.workload.usage.items())
     return UsageSpan(reservation.queue, requests, start, start + reservation.workload.max_duration)
