@@ -209,22 +209,20 @@ class ReservationTable:
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
         """Move reservations to earlier starts that are now possible, in the order in which they were made."""
-        possible: PossibleStarts | None = None
-        ends: Mapping[float, Sequence[str]] | None = None
-        headroom = HeadroomBound(source.snapshot, source.settings)
-        for key, reservation in list(self._by_key.items()):
-            if reservation.start <= now:
-                continue
-            possible = possible or PossibleStarts(source, self._by_key, now)
-            alternatives = headroom.alternatives(reservation.head)
+        ahead = [reservation for reservation in self._by_key.values() if reservation.start > now]
+        if not ahead:
+            return
+        possible, headroom = PossibleStarts(source, self._by_key, now), HeadroomBound(source.snapshot, source.settings)
+        ends = ends_by_time(now, source.running_workloads, self._by_key.values())
+        for reservation in ahead:
+            key, alternatives = reservation.workload.key, headroom.alternatives(reservation.head)
             starts = possible.up_to_present(reservation, alternatives) if alternatives else ANY_START
             if any(interval.first < reservation.start for interval in starts):
                 self._reserve_within(starts, reservation.head, source, reservation.start)
                 if self._by_key[key] is not reservation:
                     possible.move(self._by_key[key])
-                    ends = None
+                    ends = ends_by_time(now, source.running_workloads, self._by_key.values())
             elif starts:
-                ends = ends or ends_by_time(now, source.running_workloads, self._by_key.values())
                 waits_for = tuple(other for other in ends.get(reservation.start, ()) if other != key)
                 self._by_key[key] = reservation._replace(waits_for=waits_for)
 
