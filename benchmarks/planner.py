@@ -2,9 +2,9 @@
 
 The jobs are repetitions of KTH-SP2 in 30 queues of one cohort, so any job that ends may let any of them start. All have
 waited for a day, so each queue has a reservation even under the default policy. Another 3,000 jobs wait in 300 queues,
-which have 300 reservations. The live forecasts of 1,000 waiting
-jobs, in one queue and in 30, are based on 6,000 earlier jobs of the log. A change costs one play, from which all
-forecasts are computed again. Run by `make bench`; figures are CPU time.
+which have 300 reservations. The live forecasts of 1,000 waiting jobs, in one queue and in 30, are based on 6,000
+earlier jobs of the log. A change costs one play, from which all forecasts are computed again. Run by `make bench`;
+figures are CPU time.
 """
 
 from __future__ import annotations
