@@ -45,11 +45,11 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("agent", "zonewise", "Sees what a Kubernetes node has and what is free, zone by zone", ("agent",), 80 << 20),
+    Part("agent", "zonewise", "Publishes the available resources of a Kubernetes node by zone", ("agent",), 80 << 20),
     Part(
         "scheduler",
         "zonewise-scheduler",
-        "Tells kube-scheduler which node's kubelet will take a pod, zone by zone, and queues Jobs",
+        "Predicts which kubelets admit a pod, as an extender of kube-scheduler, and queues Jobs",
         ("scheduler", "--extender-only"),
         150 << 20,
     ),
