@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 
+from zonewise_common.service.stop_signals import stop_event
 from zonewise_sandbox.apiserver import ApiServer
 
 
@@ -20,13 +19,11 @@ def main() -> int:
     parser.add_argument("--token", help="bearer token that requests must have")
     arguments = parser.parse_args()
     files = [file for group in arguments.crd for file in group]
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+    stop = stop_event()
     with ApiServer(arguments.port, crds=files, token=arguments.token) as server:
         sys.stdout.write(f"{server.url}\nkubectl --server {server.url} get nodes\n")
         sys.stdout.flush()
-        stopped.wait()
+        stop.wait()
     return 0
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.waiting import PATIENCE
 from zonewise_common.service.stop_signals import stop_event
 
 if TYPE_CHECKING:
@@ -33,6 +36,27 @@ def test_a_signal_sets_the_event(number: signal.Signals) -> None:
     assert not stop.is_set()
     os.kill(os.getpid(), number)
     assert stop.wait(10)
+
+
+_SIGNAL_UNDER_LOCK = """
+import signal, sys, threading
+from zonewise_common.service.stop_signals import stop_event
+
+def send(frame, event, argument):
+    if event == "call" and frame.f_code is threading.Condition.wait.__code__:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGTERM)
+
+stop = stop_event()
+sys.setprofile(send)
+stop.wait()
+"""
+
+
+def test_a_signal_just_before_the_wait_does_not_block_the_program() -> None:
+    """The main thread then holds the lock of the event."""
+    run = subprocess.run([sys.executable, "-c", _SIGNAL_UNDER_LOCK], timeout=PATIENCE, check=False)
+    assert run.returncode == 0
 
 
 def test_a_hangup_that_does_not_stop_is_unchanged() -> None:
