@@ -32,8 +32,11 @@ from zonewise_scheduler.backfill.queue_router import (
     same_state,
     with_required_checks,
 )
+from zonewise_scheduler.quota.queue.heads import matches_namespace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.queue_router import QueueConfiguration
     from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, Workload
@@ -201,6 +204,24 @@ def reconfigure(
         state.fair_sharing.forget_deleted(state.router)
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
     nodes_changed(state)
+
+
+def change_namespaces(state: PlannerState, changes: Mapping[str, Mapping[str, str] | None]) -> None:
+    """Replace the labels of namespaces; None: the namespace was deleted.
+
+    Queues whose namespace selector now decides otherwise look for a head again.
+    """
+    old = state.namespaces or {}
+    new = {**old, **changes}
+    state.namespaces = {name: labels for name, labels in new.items() if labels is not None}
+    state.configuration = state.configuration._replace(namespaces=state.namespaces)
+    pairs = [(old.get(name), labels) for name, labels in changes.items()]
+    for name, queue in state.pending_queues.items():
+        spec = queue.heap.spec
+        if any(
+            matches_namespace(spec, before or {}) != matches_namespace(spec, after or {}) for before, after in pairs
+        ):
+            state.freed_queues.add(name)
 
 
 def nodes_changed(state: PlannerState) -> None:

@@ -7,6 +7,7 @@ The live queue and a replay drive the planner only with entries, so the same ent
                  localQueues, topologies: objects by list;
                  namespaces: labels by name;
                  admissionChecks: objects; absent: any exists
+    namespaces   changes: labels by name, null if deleted         labels of namespaces are changed
     nodes        changes: see NodeFeed                            nodes are changed
     submit       workload: an object                              it is pending, or inadmissible
     update       workload: an object                              a known workload changes
@@ -108,6 +109,7 @@ class PlannerFeed:
         self._topologies: dict[str, tuple[str, ...]] = {}
         self._handlers: dict[str, Callable[[Json], None]] = {
             "configure": self._configure,
+            "namespaces": lambda entry: events.change_namespaces(self.state, entry["changes"]),
             "nodes": self._change_nodes,
             "submit": lambda entry: events.submit(self.state, _workload(entry)),
             "update": lambda entry: events.update(self.state, _workload(entry)),
@@ -131,6 +133,10 @@ class PlannerFeed:
     def configure(self, objects: Mapping[str, Sequence[Json]], namespaces: Mapping[str, Mapping[str, str]]) -> None:
         """Replace queues, cohorts, flavors and topologies: objects by the entry's field names."""
         self.apply({"entry": "configure", **objects, "namespaces": namespaces})
+
+    def change_namespaces(self, changes: Mapping[str, Mapping[str, str] | None]) -> None:
+        """Replace the labels of namespaces, by name; None: the namespace was deleted."""
+        self.apply({"entry": "namespaces", "changes": changes})
 
     def change_nodes(self, changes: Sequence[Json]) -> None:
         """Change nodes."""

@@ -210,6 +210,8 @@ class QueueController:
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
+        if self.configuration.feed_namespaces(self.feed):
+            self._planner.note_change()
         self._pods.mark_nodes(self._nodes.take_changed(now), now)
         self._workload_reconciler.mark(self._planner.sync(now))
         if self._nodes.feed(self.feed):

@@ -25,6 +25,7 @@ from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
+from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class ConfigurationObjects:
             resource: {} for resource in (*RESOURCES, *OPTIONAL_RESOURCES)
         }
         self._changed = False
+        """Whether the planner must be configured again."""
+        self._changed_namespaces: set[str] = set()
+        """Namespaces that were created or deleted, or whose labels have changed."""
         self.priority_classes = PriorityClasses()
         self._pod_defaults: PodDefaults | None = None
         """None: it must be built again."""
@@ -89,7 +93,7 @@ class ConfigurationObjects:
         if key.resource in _BY_NAME:
             self._by_name[key.resource] = {entry["metadata"]["name"]: entry for entry in self.objects(key.resource)}
         if (None if old is None else old.decides) != (None if new is None else new.decides):
-            self._note_change(key.resource)
+            self._note_change(key)
         return True
 
     def written(self, key: ObjectKey, obj: Json) -> bool:
@@ -149,16 +153,26 @@ class ConfigurationObjects:
         return obj is not None and "deletionTimestamp" in obj["metadata"]
 
     def feed(self, feed: PlannerFeed) -> bool:
-        """Feed the planner what has changed since the last call, and return whether anything has."""
+        """Configure the planner if anything but namespaces has changed since the last call; return whether it has."""
         changed, self._changed = self._changed, False
         if changed:
+            self._changed_namespaces.clear()
             feed.configure(
                 {field: self.objects(resource) for resource, field in _FIELDS.items()},
-                {obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in self.objects(NAMESPACES)},
+                {obj["metadata"]["name"]: _labels(obj) for obj in self.objects(NAMESPACES)},
             )
         return changed
 
-    def _note_change(self, resource: Resource) -> None:
+    def feed_namespaces(self, feed: PlannerFeed) -> bool:
+        """Feed the planner the namespaces that have changed since it was last fed; return whether any has."""
+        names, self._changed_namespaces = sorted(self._changed_namespaces), set()
+        if names:
+            objects = {name: self.find(NAMESPACES, "", name) for name in names}
+            feed.change_namespaces({name: None if obj is None else _labels(obj) for name, obj in objects.items()})
+        return bool(names)
+
+    def _note_change(self, key: ObjectKey) -> None:
+        resource = key.resource
         if resource in _POD_DEFAULTS:
             self._pod_defaults = None
         if resource in OPTIONAL_RESOURCES:
@@ -169,6 +183,8 @@ class ConfigurationObjects:
                 _values(self.objects(PRIORITY_CLASSES)),
                 _default_class(self.objects(PRIORITY_CLASSES)),
             )
+        elif resource == NAMESPACES:
+            self._changed_namespaces.add(key.name)
         else:
             self._changed = True
 
@@ -183,11 +199,16 @@ def _default_class(classes: Iterable[Json]) -> str:
     return min(_values(defaults).items(), key=lambda item: item[1])[0] if defaults else ""
 
 
+def _labels(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
 def _decides(resource: Resource, obj: Json) -> Json:
-    metadata: Json = obj["metadata"]
+    if resource == NAMESPACES:
+        return _labels(obj)
+    annotations: Json = obj["metadata"].get("annotations") or {}
     return {
-        "labels": metadata.get("labels") or {},
-        "annotations": metadata.get("annotations") or {},
+        "defaultRun": annotations.get(DEFAULT_RUN_ANNOTATION),
         "spec": obj.get("spec") or {},
         "overhead": obj.get("overhead") or {},
         "scheduling": obj.get("scheduling") or {},

@@ -33,6 +33,7 @@ _FIELDS: dict[str, _FieldTypes] = {
         "namespaces": dict,
         "admissionChecks": (list, type(None)),
     },
+    "namespaces": {"changes": dict},
     "nodes": {"changes": list},
     "submit": _WORKLOAD,
     "update": _WORKLOAD,

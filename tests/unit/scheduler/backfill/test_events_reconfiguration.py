@@ -15,7 +15,7 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import replace_infeasible_reservations, schedule
-from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
+from zonewise_scheduler.quota.api.queue_types import Requirement, ResourceFlavor
 from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, PodSetAdmission
 
 if TYPE_CHECKING:
@@ -147,6 +147,47 @@ def test_a_queue_admits_matching_namespaces_only() -> None:
     assert reserved_starts(planner) == []
     events.reconfigure(planner, QueueConfiguration((spec,), namespaces={"ns": {}}))
     assert starts(planner, 1) == ["ns/one"]
+
+
+def test_labels_that_no_selector_reads_activate_no_queue() -> None:
+    spec = queue("q", 4)._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
+    planner = make_planner([spec], BackfillPolicy())
+    events.submit(planner, make_workload("one", 4), "q")
+    events.reconfigure(planner, QueueConfiguration((spec,), namespaces={"ns": {"team": "b"}}))
+    assert starts(planner, 0) == []
+    events.change_namespaces(planner, {"ns": {"team": "c", "tier": "web"}, "other": {"team": "b"}})
+    assert not planner.freed_queues
+    assert planner.configuration.namespaces == {"ns": {"team": "c", "tier": "web"}, "other": {"team": "b"}}
+    events.change_namespaces(planner, {"ns": {"team": "a"}, "other": None})
+    assert starts(planner, 1) == ["ns/one"]
+    assert planner.configuration.namespaces == {"ns": {"team": "a"}}
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["n", "m"]), st.sampled_from(["a", "b", ""]), min_size=1), max_size=6),
+    st.integers(1, 3),
+)
+def test_changed_namespaces_have_the_effect_of_a_configuration_with_their_labels(
+    steps: list[dict[str, str]], capacity: int
+) -> None:
+    """The same workloads start at the same times; an empty value stands for a deleted namespace."""
+    specs = tuple(
+        queue(team, capacity, cohort="c")._replace(namespace_selector=(Requirement("team", "In", (team,)),))
+        for team in "ab"
+    )
+    changed, configured = make_planner(specs, BackfillPolicy()), make_planner(specs, BackfillPolicy())
+    labels: dict[str, dict[str, str]] = {}
+    for planner in (changed, configured):
+        events.reconfigure(planner, QueueConfiguration(specs, namespaces=labels))
+    for now, step in enumerate(steps):
+        changes = {name: {"team": team} if team else None for name, team in step.items()}
+        labels = {name: value for name, value in {**labels, **changes}.items() if value is not None}
+        for planner in (changed, configured):
+            for name in "nm":
+                events.submit(planner, replace(make_workload(f"{now}", 1, at=now), namespace=name), "ab"[now % 2])
+        events.change_namespaces(changed, changes)
+        events.reconfigure(configured, QueueConfiguration(specs, namespaces=labels))
+        assert starts(changed, now) == starts(configured, now)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)

@@ -23,6 +23,7 @@ from zonewise_scheduler.controller.planning.configuration import ConfigurationOb
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.pod_defaults import RuntimeClassDefaults
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
 
 Json = dict[str, Any]
 
@@ -52,6 +53,39 @@ def test_labels_of_namespaces_and_flavors_are_tracked() -> None:
     assert objects.feed(feed)
     assert feed.state.configuration.namespaces == {"ns": {"team": "a"}}
     assert objects.flavors["f"]["spec"]["nodeLabels"] == {"gpu": "h100"}
+
+
+def test_only_fields_that_the_planner_reads_configure_it() -> None:
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    key = ObjectKey(CLUSTER_QUEUES, "", "q")
+
+    def annotate(**annotations: str) -> bool:
+        metadata = {"name": "q", "labels": {"owner": "a"}, "annotations": annotations}
+        objects.observe(key, {"metadata": metadata, "spec": {"namespaceSelector": {}}})
+        return objects.feed(feed)
+
+    observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}})
+    assert objects.feed(feed)
+    assert not annotate(note="edited")
+    assert annotate(**{DEFAULT_RUN_ANNOTATION: "60"})
+    assert feed.state.pending_queues["q"].heap.spec.default_walltime == 60
+
+
+def test_a_namespace_changes_only_its_labels_in_the_planner() -> None:
+    """Queues are not configured again. A namespace that is deleted has no labels afterwards."""
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}})
+    observe(objects, NAMESPACES, "old")
+    assert objects.feed(feed)
+    assert not objects.feed_namespaces(feed)  # the configuration contains it
+    observe(objects, NAMESPACES, "old", spec={"finalizers": []})
+    assert not objects.feed_namespaces(feed)
+    objects.observe(ObjectKey(NAMESPACES, "", "new"), {"metadata": {"name": "new", "labels": {"team": "a"}}})
+    objects.observe(ObjectKey(NAMESPACES, "", "old"), None)
+    assert not objects.feed(feed)
+    assert objects.feed_namespaces(feed)
+    assert feed.state.configuration.namespaces == {"new": {"team": "a"}}
+    assert not objects.feed_namespaces(feed)
 
 
 def test_priority_classes_are_stored_separately_and_do_not_reach_the_planner() -> None:
