@@ -1,7 +1,7 @@
 """The signals that end a program.
 
-A signal handler runs in the main thread, between any two instructions. It must not set an Event: if the main thread is
-about to wait for this Event, it holds the Event's lock, and the handler would wait for that lock forever. So the
+A signal handler runs in the main thread, between any two instructions. It must not set an Event. If the main thread is
+about to wait for this Event, it holds the Event's lock. The handler would then wait for this lock forever. So the
 handler only puts into a SimpleQueue, which is reentrant, and a thread sets the Event.
 """
 
