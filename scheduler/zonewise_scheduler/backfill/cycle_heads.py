@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.backfill.pending_queue import PendingQueue
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
@@ -119,21 +120,25 @@ def skip_head(pass_state: PassState, name: str, key: str, reason: BoundReason, *
 
 
 def due_rejection(pass_state: PassState, name: str, key: str) -> BoundReason:
-    """Return why a due workload would certainly be rejected and postponed; "" if that is not certain.
+    """Return why a due workload would certainly be rejected and postponed; "" if that is not certain."""
+    queue = pass_state.state.pending_queues[name]
+    reason = "" if queue.strict else _bound_reason(pass_state, queue, key)
+    return reason if reason and is_postponed_again(pass_state.state, name, key) else ""
+
+
+def is_postponed_again(state: PlannerState, name: str, key: str) -> bool:
+    """Return whether a search for the reserved start of a waiting workload would certainly postpone it.
 
     This is certain only of a workload for which the last search found a start. It lacks quota until the latest start
     that may be reserved (reservation_bound.py).
     """
-    state, queue = pass_state.state, pass_state.state.pending_queues[name]
+    queue, reservations = state.pending_queues[name], state.reservations.by_key
     workload = queue.heap.get(key)
-    if workload is None or key not in queue.postponed or key in state.reservations.by_key or queue.strict:
-        return ""
-    reason, others = _bound_reason(pass_state, queue, key), state.reservations.by_key.values()
-    alternatives = queue.heap.alternatives(key) if reason else ()
-    lacks_quota = bool(alternatives) and quota_lacks_until(
-        state.latest_start(workload), name, alternatives, state, others
-    )
-    return reason if lacks_quota else ""
+    if workload is None or key not in queue.postponed or key in reservations:
+        return False
+    alternatives = queue.heap.alternatives(key)
+    latest = state.latest_start(workload)
+    return bool(alternatives) and quota_lacks_until(latest, name, alternatives, state, reservations.values())
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

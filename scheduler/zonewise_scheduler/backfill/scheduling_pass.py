@@ -33,7 +33,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.cycle_heads import next_heads
+from zonewise_scheduler.backfill.cycle_heads import is_postponed_again, next_heads
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
@@ -317,6 +317,9 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     """
     state, key = pass_state.state, head.workload.key
     if key in state.reservations.by_key:
+        return
+    if is_postponed_again(state, head.cluster_queue, key):
+        pass_state.postponed.append(head)
         return
     latest = state.latest_start(head.workload)
     start = state.reservations.reserve(head, state, latest)

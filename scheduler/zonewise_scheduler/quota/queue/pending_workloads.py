@@ -198,8 +198,9 @@ class PendingWorkloads:
         return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
 
     def alternatives(self, key: str) -> FlavorAlternatives:
-        """Return the flavor alternatives of a workload for which inadmissible_reason() has returned a reason."""
-        return self._shapes[self._entries[key].shape].alternatives or ()
+        """Return the flavor alternatives of a workload; () unless inadmissible_reason() has computed them."""
+        entry = self._entries.get(key)
+        return () if entry is None else self._shapes[entry.shape].alternatives or ()
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
         """Make a workload and all others with the same reason inadmissible without a cycle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 from unittest import mock
@@ -78,6 +79,26 @@ def test_a_workload_is_postponed_without_a_nomination_only_once_a_start_was_foun
     schedule(planner, 0)
     events.submit(planner, make_workload("second", 4, 10, at=10), "q")
     assert [set(schedule(planner, now).decisions) for now in (10, 11)] == [{"ns/second"}, set()]
+
+
+def test_a_postponed_workload_that_is_nominated_with_others_is_not_searched_again() -> None:
+    """It affects the cycle of the small one, so it is nominated. Its start may be at most half of its wait away."""
+    planner = make_planner(
+        [queue("q", 3, cohort="c"), queue("r", 1, cohort="c")], BackfillPolicy(1000.0, 0.0, 0.0, 0.5)
+    )
+    for name, cpus, run, where in (("runs", 2, 90, "q"), ("wide", 4, 10, "q"), ("small-0", 1, 99, "r")):
+        events.submit(planner, make_workload(name, cpus, run), where)
+    schedule(planner, 0)
+    searched: dict[int, bool] = {}
+    for before, now in pairwise((0, 10, 59, 60)):
+        events.submit(planner, make_workload(f"small-{now}", 1, 5, at=now), "r")
+        events.finish(planner, f"ns/small-{before}")
+        with mock.patch.object(planner.reservations, "reserve", wraps=planner.reservations.reserve) as reserve:
+            plan = schedule(planner, now)
+        assert plan.decisions["ns/wide"].status == "waiting"
+        searched[now] = reserve.called
+    assert searched == {10: False, 59: False, 60: True}
+    assert [reservation.start for reservation in planner.reservations_by_start] == [90]
 
 
 def test_a_postponed_workload_counts_as_an_earlier_head_in_a_play() -> None:
