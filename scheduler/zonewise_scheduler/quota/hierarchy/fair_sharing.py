@@ -60,16 +60,18 @@ class DRS(NamedTuple):
 
 def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -> DRS:
     """Return the share of a node, with `requests` added to its usage."""
+    not_borrowing = DRS(fair_weight=node.fair_weight)
     if node.parent is None:
-        return DRS(fair_weight=node.fair_weight)
+        return not_borrowing
     borrowing: dict[str, int] = {}
     borrowed_frs: list[FlavorResource] = []
     for key, quota in node.subtree_quota.items():
-        usage = node.usage[key]
-        amount = minus(plus(requests.get(key, 0), usage) if requests else usage, quota)
-        if amount > 0:
-            borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)
+        usage = plus(requests.get(key, 0), node.usage[key]) if requests else node.usage[key]
+        if usage > quota:
+            borrowing[key.resource] = plus(borrowing.get(key.resource, 0), minus(usage, quota))
             borrowed_frs.append(key)
+    if not borrowed_frs:
+        return not_borrowing
     ratios = {
         resource: float(amount) * 1000.0 / float(lendable)
         for resource, amount in sorted(borrowing.items())

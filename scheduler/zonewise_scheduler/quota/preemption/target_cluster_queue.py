@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
     from zonewise_scheduler.quota.preemption.candidate_ordering import CandidateKey
 
 
 class TargetClusterQueueOrdering:
-    """The queues to preempt from. After each queue, the caller must call pop_workload() or drop_queue() for it."""
+    """The queues to preempt from. After each queue, the caller must call pop_workload() or drop_queue() for it.
+
+    Until the next queue, the caller may change only the usage of the yielded queue.
+    """
 
     def __init__(self, preemptor_cq: ClusterQueueSnapshot, candidates: Iterable[Workload]) -> None:
         """Initialize with candidates in the order of sort_candidates()."""
@@ -34,6 +38,8 @@ class TargetClusterQueueOrdering:
         for workloads in self._candidates.values():
             workloads.reverse()  # so that pop() returns the first
         self._pruned: set[ResourceNode] = set()
+        self._shares: dict[ResourceNode, DRS] = {}
+        """Cache of the shares of nodes whose usage has not changed."""
 
     def target_cluster_queues(self) -> Iterator[ClusterQueueSnapshot]:
         """Yield queues; yield a queue again while its share is still the largest."""
@@ -46,6 +52,8 @@ class TargetClusterQueueOrdering:
             queue = self._next_target(root)
             if queue is not None:
                 yield queue
+                for node in (queue, *queue.path_parent_to_root()):
+                    self._shares.pop(node, None)
 
     def has_workload(self, queue: ClusterQueueSnapshot) -> bool:
         """Return whether a queue has candidates left."""
@@ -72,8 +80,9 @@ class TargetClusterQueueOrdering:
     def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
         """Return the next queue below a cohort; None if a node was pruned instead."""
         queue_shares, cohort_shares = self._queue_shares(cohort), self._cohort_shares(cohort)
-        in_order = sorted(queue_shares, key=self._first_candidate_key)
-        queue = max(in_order, key=queue_shares.__getitem__, default=None)
+        largest = max(queue_shares.values(), default=None)
+        queues = (queue for queue, share in queue_shares.items() if share == largest)
+        queue = min(queues, key=self._first_candidate_key, default=None)
         child = max(reversed(cohort_shares), key=cohort_shares.__getitem__, default=None)
         if child is not None and (queue is None or cohort_shares[child] >= queue_shares[queue]):
             return self._next_target(child)
@@ -87,12 +96,18 @@ class TargetClusterQueueOrdering:
         for queue in cohort.child_cqs:
             if queue in self._pruned:
                 continue
-            share = dominant_resource_share(queue)
+            share = self._share(queue)
             if self.has_workload(queue) and (share.borrowed_frs or queue is self._preemptor_cq):
                 shares[queue] = share.comparison_key
             else:
                 self._pruned.add(queue)
         return shares
+
+    def _share(self, node: ResourceNode) -> DRS:
+        share = self._shares.get(node)
+        if share is None:
+            share = self._shares[node] = dominant_resource_share(node)
+        return share
 
     def _first_candidate_key(self, queue: ClusterQueueSnapshot) -> CandidateKey:
         return candidate_key(self._candidates[queue.name][-1], self._preemptor_cq.name)
@@ -103,7 +118,7 @@ class TargetClusterQueueOrdering:
         for child in cohort.child_cohorts:
             if child in self._pruned:
                 continue
-            share = dominant_resource_share(child)
+            share = self._share(child)
             if share.borrowed_frs or child in self._preemptor_ancestors:
                 shares[child] = share.comparison_key
             else:
