@@ -195,7 +195,6 @@ class _Play:
             plan = schedule(self._state, self._now, exact=False)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
-            self._state.young.clear()  # on a virtual clock, workloads may be preempted right after they start
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
                 run_time = self._known_run_times.get(workload.key)
@@ -203,6 +202,7 @@ class _Play:
             for victim in plan.victims:
                 self._preempt(victim.workload.key)
             if not plan.victims:
+                self._state.young.clear()  # they may be preempted from the next event on
                 return self._state.wake_at
 
     def _push_end(self, key: str, end: float) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Story, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
-from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill import events, forecast
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
     BOUNDED,
@@ -28,12 +29,14 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy,
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES, SAMPLES
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from support.planner_stories import Submission
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 ANN = ("ann", "q", "solve")
@@ -225,6 +228,35 @@ def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
 
 
 # --- random histories
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2)),
+        min_size=30,
+        max_size=50,
+    )
+)
+@settings(max_examples=20)
+def test_no_workload_is_preempted_in_the_instant_of_its_start(workloads: list[tuple[int, int, int, int]]) -> None:
+    """In the live queue, a workload that has just started is not preempted for some seconds either."""
+    reclaim = ClusterQueuePreemption("LowerPriority", "Any")
+    specs = [queue(f"{number}", 4, cohort="c", preemption=reclaim) for number in range(6)]
+    planner = new_state(Snapshot(specs), policy_named("greedy", 0.0), DEFAULT_SETTINGS._replace(fair_sharing=True))
+    planner.assumed = set()
+    started: set[tuple[float, str]] = set()
+
+    def record(state: PlannerState, now: float, *, exact: bool) -> Plan:
+        plan = schedule(state, now, exact=exact)
+        assert not started & {(now, victim.workload.key) for victim in plan.victims}
+        started.update((now, workload.key) for workload in plan.admitted)
+        return plan
+
+    for number, (where, cpus, run, priority) in enumerate(workloads):
+        one = submission(f"{number}", cpus, 100 * run, queue=f"{where}", priority=priority)
+        events.submit(planner, one.workload, one.queue)
+    with mock.patch.object(forecast, "schedule", record):
+        sample_starts(planner, 0, learned())
 
 
 @pytest.mark.parametrize(
