@@ -60,13 +60,21 @@ class DRS(NamedTuple):
 
 def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -> DRS:
     """Return the share of a node, with `requests` added to its usage."""
+    if requests:
+        return _compute_share(node, requests)
+    if node.share is None:
+        node.share = _compute_share(node, {})
+    return node.share
+
+
+def _compute_share(node: ResourceNode, requests: Usage) -> DRS:
     not_borrowing = DRS(fair_weight=node.fair_weight)
     if node.parent is None:
         return not_borrowing
     borrowing: dict[str, int] = {}
     borrowed_frs: list[FlavorResource] = []
     for key, quota in node.subtree_quota.items():
-        usage = plus(requests.get(key, 0), node.usage[key]) if requests else node.usage[key]
+        usage = plus(requests.get(key, 0), node.usage[key])
         if usage > quota:
             borrowing[key.resource] = plus(borrowing.get(key.resource, 0), minus(usage, quota))
             borrowed_frs.append(key)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
     from zonewise_scheduler.quota.api.workload_types import Usage, Workload
+    from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
 
 
 class Amounts(dict["FlavorResource", int]):
@@ -43,6 +44,8 @@ class ResourceNode:
         """The quota of the node and all nodes below it."""
         self.usage = Amounts()
         """The usage that counts against `subtree_quota`."""
+        self.share: DRS | None = None
+        """The share of this usage, if dominant_resource_share() has computed it."""
 
     def copy(self) -> Self:
         """Return a copy with its own usage, but with the original's parent and children."""
@@ -132,6 +135,7 @@ class ResourceNode:
         """Add usage at this node, and the part beyond the local quota at its parent."""
         local_available = self.local_available(key)
         self.usage[key] = plus(self.usage[key], amount)
+        self.share = None
         if self.parent is not None and amount > local_available:
             self.parent.add_amount(key, minus(amount, local_available))
 
@@ -139,6 +143,7 @@ class ResourceNode:
         """Remove usage that add_amount() added."""
         usage, local_quota = self.usage[key], self.local_quota(key)
         self.usage[key] = minus(usage, amount)
+        self.share = None
         if self.parent is not None and usage > local_quota:
             self.parent.remove_amount(key, min(amount, minus(usage, local_quota)))
 

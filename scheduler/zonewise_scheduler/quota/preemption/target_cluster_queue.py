@@ -16,16 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
     from zonewise_scheduler.quota.preemption.candidate_ordering import CandidateKey
 
 
 class TargetClusterQueueOrdering:
-    """The queues to preempt from. After each queue, the caller must call pop_workload() or drop_queue() for it.
-
-    Until the next queue, the caller may change only the usage of the yielded queue.
-    """
+    """The queues to preempt from. After each queue, the caller must remove a candidate or drop the queue."""
 
     def __init__(self, preemptor_cq: ClusterQueueSnapshot, candidates: Iterable[Workload]) -> None:
         """Initialize with candidates in the order of sort_candidates()."""
@@ -38,8 +34,6 @@ class TargetClusterQueueOrdering:
         for workloads in self._candidates.values():
             workloads.reverse()  # so that pop() returns the first
         self._pruned: set[ResourceNode] = set()
-        self._shares: dict[ResourceNode, DRS] = {}
-        """Cache of the shares of nodes whose usage has not changed."""
 
     def target_cluster_queues(self) -> Iterator[ClusterQueueSnapshot]:
         """Yield queues; yield a queue again while its share is still the largest."""
@@ -52,8 +46,6 @@ class TargetClusterQueueOrdering:
             queue = self._next_target(root)
             if queue is not None:
                 yield queue
-                for node in (queue, *queue.path_parent_to_root()):
-                    self._shares.pop(node, None)
 
     def has_workload(self, queue: ClusterQueueSnapshot) -> bool:
         """Return whether a queue has candidates left."""
@@ -62,6 +54,10 @@ class TargetClusterQueueOrdering:
     def pop_workload(self, queue: ClusterQueueSnapshot) -> Workload:
         """Remove and return the first candidate of a queue."""
         return self._candidates[queue.name].pop()
+
+    def pop_workloads(self, queue: ClusterQueueSnapshot) -> list[Workload]:
+        """Remove and return all candidates of a queue, the first one first."""
+        return self._candidates.pop(queue.name)[::-1]
 
     def drop_queue(self, queue: ClusterQueueSnapshot) -> None:
         """Exclude a queue from now on."""
@@ -96,18 +92,12 @@ class TargetClusterQueueOrdering:
         for queue in cohort.child_cqs:
             if queue in self._pruned:
                 continue
-            share = self._share(queue)
+            share = dominant_resource_share(queue)
             if self.has_workload(queue) and (share.borrowed_frs or queue is self._preemptor_cq):
                 shares[queue] = share.comparison_key
             else:
                 self._pruned.add(queue)
         return shares
-
-    def _share(self, node: ResourceNode) -> DRS:
-        share = self._shares.get(node)
-        if share is None:
-            share = self._shares[node] = dominant_resource_share(node)
-        return share
 
     def _first_candidate_key(self, queue: ClusterQueueSnapshot) -> CandidateKey:
         return candidate_key(self._candidates[queue.name][-1], self._preemptor_cq.name)
@@ -118,7 +108,7 @@ class TargetClusterQueueOrdering:
         for child in cohort.child_cohorts:
             if child in self._pruned:
                 continue
-            share = self._share(child)
+            share = dominant_resource_share(child)
             if share.borrowed_frs or child in self._preemptor_ancestors:
                 shares[child] = share.comparison_key
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from hypothesis import given
 
-from support.quota_strategies import CPU, cpu_queue, running_workload
+from support.quota_strategies import CPU, cpu_queue, running_workload, snapshots
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
@@ -26,6 +27,21 @@ def test_a_share_is_divided_by_the_weight(weight: float, share: float) -> None:
     """Four of the cohort's eight CPUs are borrowed, which is 500 thousandths."""
     found = dominant_resource_share(snapshot(weight, 4).cluster_queues["q"])
     assert (found.precise_weighted_share, found.dominant_resource) == (share, "cpu")
+
+
+@given(snapshots())
+def test_shares_follow_the_usage(tree: Snapshot) -> None:
+    """A share is that of a tree with the same workloads whose shares have never been computed."""
+    workloads = [each for by_key in tree.workloads_by_queue.values() for each in by_key.values()]
+    for change in (tree.remove_workload, tree.add_workload):
+        for workload in workloads:
+            change(workload)
+            fresh = tree.copy()
+            for node in (*fresh.cluster_queues.values(), *fresh.cohorts.values()):
+                node.share = None
+            for nodes, others in ((tree.cluster_queues, fresh.cluster_queues), (tree.cohorts, fresh.cohorts)):
+                for name, node in nodes.items():
+                    assert dominant_resource_share(node) == dominant_resource_share(others[name])
 
 
 def test_a_queue_without_weight_has_an_infinite_share_once_it_borrows() -> None:
