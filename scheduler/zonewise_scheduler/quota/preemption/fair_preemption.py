@@ -79,10 +79,16 @@ class _FairSearch:
     def _apply_strategy(
         self, ordering: TargetClusterQueueOrdering, queue: ClusterQueueSnapshot, strategy: PreemptionStrategy
     ) -> bool:
-        """Remove the first candidate of a queue that the strategy allows; earlier ones are left for a retry."""
+        """Remove the first candidate of a queue that the strategy allows; earlier ones are left for a retry.
+
+        Without a candidate, the share of a queue is never larger. So if it is already smaller than the preemptor's, no
+        candidate is allowed.
+        """
         preemptor_node, target_node = ordering.almost_lcas(queue)
         preemptor_new_share = dominant_resource_share(preemptor_node).comparison_key
         target_old_share = dominant_resource_share(target_node).comparison_key
+        if preemptor_new_share > target_old_share:
+            self._retry_candidates += ordering.pop_workloads(queue)
         while ordering.has_workload(queue):
             candidate = ordering.pop_workload(queue)
             if strategy == "LessThanInitialShare":
