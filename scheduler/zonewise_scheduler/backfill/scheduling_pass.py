@@ -185,7 +185,7 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
 def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
     rejected_ranks: dict[str, list[Rank]] = {}
     for name, queue in state.pending_queues.items():
-        if name in state.freed_queues and len(queue.heap):
+        if name in state.freed_queues and queue.heap.has_shapes:
             rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom)
             state.active_queues[name] = None
     state.freed_queues.clear()

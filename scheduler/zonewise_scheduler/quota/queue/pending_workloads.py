@@ -110,6 +110,11 @@ class PendingWorkloads:
     def __contains__(self, key: str) -> bool:
         return key in self._entries or key in self._inadmissible_alone
 
+    @property
+    def has_shapes(self) -> bool:
+        """Whether it has workloads, or shapes of former ones that may still be inadmissible."""
+        return bool(self._shapes)
+
     def get(self, key: str) -> Workload | None:
         """Return a pending workload; None if there is none with this key."""
         entry = self._entries.get(key)

@@ -6,7 +6,7 @@ from unittest import mock
 
 from support.planner_stories import make_planner, queue, submission
 from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
@@ -22,3 +22,16 @@ def test_an_end_activates_only_queues_in_which_workloads_wait() -> None:
     with mock.patch.object(PendingWorkloads, activate.__name__, autospec=True, side_effect=activate) as activated:
         assert [workload.key for workload in schedule(planner, 1).admitted] == ["/second"]
     assert [call.args[0].spec.name for call in activated.mock_calls] == ["busy"]
+
+
+def test_an_end_makes_the_shapes_of_an_empty_queue_active() -> None:
+    """A workload may be withdrawn in the same step as what it waited for ends. A later one of its shape starts."""
+    planner = make_planner([queue("q", 4)], policy_named("greedy"))
+    for name in ("first", "second"):
+        events.submit(planner, submission(name, 4, 100, queue="q").workload, "q")
+        schedule(planner, 0)
+    events.withdraw(planner, "/second")
+    events.finish(planner, "/first")
+    schedule(planner, 1)
+    events.submit(planner, submission("third", 4, 100, queue="q").workload, "q")
+    assert [workload.key for workload in schedule(planner, 2).admitted] == ["/third"]
