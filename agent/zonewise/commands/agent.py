@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.imports import without_collections
 from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until stopped, or once. Raises CommandError."""
-    with require_extra("agent"):
+    with require_extra("agent"), without_collections():
         from zonewise.daemon.main import RunMode, run_agent
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
 

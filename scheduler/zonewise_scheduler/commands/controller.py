@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.imports import without_collections
 from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 from zonewise_scheduler.controller.settings import DEFAULT_FILE, OPTIONS, read_settings
 
@@ -28,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until stopped. Raises CommandError."""
-    with require_extra("scheduler"):
+    with require_extra("scheduler"), without_collections():
         from zonewise_scheduler.controller.main import run_controller
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
     try:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.imports import without_collections
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, read_settings
@@ -35,7 +36,7 @@ def run(arguments: Namespace) -> int:
         return _replay(arguments.replay)
     if not arguments.extender_only:
         raise CommandError("--extender-only is required: this version of the command can only serve kube-scheduler")
-    with require_extra("scheduler"):
+    with require_extra("scheduler"), without_collections():
         from zonewise_scheduler.extender.main import run_extender
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
     try:

@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.imports import without_collections
 from zonewise_common.cli.output import STANDARD_OUTPUT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER
 from zonewise_scheduler.client.session import add_cluster_arguments
@@ -194,8 +195,8 @@ def run(arguments: Namespace) -> int:
                 from zonewise_scheduler.commands.advice import run_advice
 
                 return run_advice(arguments)
-            from zonewise_scheduler.commands.simulation import run_simulation
-
+            with without_collections():
+                from zonewise_scheduler.commands.simulation import run_simulation
             run_simulation(arguments)
     except KeyboardInterrupt:
         sys.stderr.write("zonewise: interrupted\n")
