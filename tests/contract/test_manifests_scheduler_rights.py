@@ -19,6 +19,7 @@ from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, obj
 from support.nrt_objects import guaranteed, nrt
 from support.ports import reserved_port
 from support.programs import dying_with_us, find_program, missing_program
+from support.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -76,10 +77,11 @@ class Site(NamedTuple):
 
     def until(self, name: str, holds: Callable[[Object], bool]) -> Object:
         """Wait until a condition on a pod holds; return the pod."""
-        deadline = time.monotonic() + LIMIT
+        started = time.monotonic()
         while not holds(pod := self.pod(name)):
-            assert time.monotonic() < deadline, f"{pod}\n{self.extender.said[-3000:]}\n{self.log.read_text()[-3000:]}"
-            time.sleep(0.05)
+            waited = time.monotonic() - started
+            assert waited < LIMIT, f"{pod}\n{self.extender.said[-3000:]}\n{self.log.read_text()[-3000:]}"
+            pause(waited)
         return pod
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import urllib3
 
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -71,9 +71,12 @@ class Api:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         address = self._address(path, query)
         response = self._pool.request(method, address, body=data, headers=headers)
-        deadline = time.monotonic() + PATIENCE
-        while response.status == 429 and _STARTING in response.data and time.monotonic() < deadline:
-            time.sleep(0.05)
+        started = time.monotonic()
+        while response.status == 429 and _STARTING in response.data:
+            waited = time.monotonic() - started
+            if waited > PATIENCE:
+                break
+            pause(waited)
             response = self._pool.request(method, address, body=data, headers=headers)
         return Answer(response.status, _parsed(response.data), {k.lower(): v for k, v in response.headers.items()})
 

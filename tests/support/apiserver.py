@@ -28,6 +28,7 @@ from support.api import Api
 from support.ports import reserved_port
 from support.programs import RestartableProcess, find_program, missing_program
 from support.sharing import shared
+from support.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -66,15 +67,15 @@ class RealServer:
 
     def wait_until_ready(self) -> None:
         """Wait until the server serves requests. Raises StartError."""
-        deadline = time.monotonic() + START_LIMIT
-        while time.monotonic() < deadline:
+        started = time.monotonic()
+        while (waited := time.monotonic() - started) < START_LIMIT:
             if not (self.etcd.is_alive and self.apiserver.is_alive):
                 break
             with contextlib.suppress(urllib3.exceptions.HTTPError):
                 # a separate thread creates the namespace a moment later
                 if all(self.admin.get(path).status == 200 for path in ("/readyz", "/api/v1/namespaces/default")):
                     return
-            time.sleep(0.05)
+            pause(waited)
         states = {"etcd": self.etcd.is_alive, "apiserver": self.apiserver.is_alive}
         logs = {name: (self.directory / f"{name}.log").read_text(errors="replace")[-2000:] for name in states}
         raise StartError(f"the API server is not ready; alive: {states}; logs: {logs}")

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from support.ports import reserved_port
-from support.waiting import PATIENCE, eventually
+from support.waiting import PATIENCE, eventually, pause
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,12 +62,13 @@ class Browser:
 
     def until(self, condition: str) -> Any:
         """Wait until an expression is true, and return its value. Raises TimeoutError."""
-        deadline = time.monotonic() + PATIENCE
+        started = time.monotonic()
         while not (value := self.run(f"return {condition}")):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - started
+            if waited > PATIENCE:
                 text = self.run("return document.body.innerText")
                 raise TimeoutError(f"not true: {condition}\n{self.log()}\n{text[:2000]}")
-            time.sleep(0.05)
+            pause(waited)
         return value
 
     def type(self, selector: str, text: str) -> None:

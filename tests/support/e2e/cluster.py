@@ -20,6 +20,7 @@ from support.e2e.node import running_node
 from support.extender import Extender, running_extender
 from support.kubelets import short_directory
 from support.programs import RestartableProcess, find_program, missing_program
+from support.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -109,10 +110,11 @@ class Cluster(NamedTuple):
 
     def until(self, holds: Callable[[], bool], say: Callable[[], str]) -> None:
         """Wait for a condition; on a timeout, fail with the message of `say`."""
-        deadline = time.monotonic() + LIMIT
+        started = time.monotonic()
         while not holds():
-            assert time.monotonic() < deadline, say()
-            time.sleep(0.05)
+            waited = time.monotonic() - started
+            assert waited < LIMIT, say()
+            pause(waited)
 
     def _idle(self) -> bool:
         return all(

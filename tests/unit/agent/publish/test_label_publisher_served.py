@@ -12,7 +12,7 @@ import pytest
 from support.apiserver import RealServer, real_server
 from support.clock import Clock
 from support.definitions import definition_of
-from support.waiting import PATIENCE
+from support.waiting import PATIENCE, pause
 from zonewise.objects.features import Features
 from zonewise.objects.node_feature import object_name
 from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher
@@ -149,8 +149,9 @@ def _publish_as_object(client: Client, target: LabelTarget) -> None:
 
 def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
     """Publish until the server accepts the object, since it needs a moment to serve a new kind."""
-    deadline = time.monotonic() + PATIENCE
+    started = time.monotonic()
     while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        waited = time.monotonic() - started
+        assert waited < PATIENCE
+        pause(waited)
         clock.advance(MASTER_TIMEOUT)
