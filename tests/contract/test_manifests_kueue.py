@@ -44,7 +44,7 @@ SPECS: dict[str, Object] = {
 
 def definitions() -> dict[str, Object]:
     """Return the definitions by kind."""
-    made = [yaml.safe_load(file.read_text()) for file in sorted(FOLDER.glob("*.yaml"))]
+    made = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(FOLDER.glob("*.yaml"))]
     return {one["spec"]["names"]["kind"]: one for one in made if one["kind"] == "CustomResourceDefinition"}
 
 

@@ -68,8 +68,8 @@ def objects(overlay: str) -> list[Object]:
 
 @functools.cache
 def _rendered_json(overlay: str) -> str:
-    """Return an overlay as JSON, which is parsed a hundred times faster than YAML."""
-    return json.dumps(list(yaml.safe_load_all(rendered(overlay))))
+    """Return an overlay as JSON, which is parsed tens of times faster than YAML."""
+    return json.dumps(_documents(rendered(overlay)))
 
 
 def combined(overlay: str, *parts: str) -> list[Object]:
@@ -85,7 +85,7 @@ def kustomized(content: Object) -> list[Object]:
             key: [f"{near}/{place}" for place in content[key]] for key in ("resources", "components") if key in content
         }
         (Path(directory) / "kustomization.yaml").write_text(yaml.safe_dump(content | places))
-        return list(yaml.safe_load_all(_kustomize(Path(directory))))
+        return _documents(_kustomize(Path(directory)))
 
 
 def of_kind(made: list[Object], kind: str) -> list[Object]:
@@ -170,7 +170,7 @@ def apply(server: RealServer, content: str, *flags: str) -> str:
         )
     assert answer.returncode == 0, answer.stderr
     if "--dry-run=server" not in flags:
-        for made in of_kind(list(yaml.safe_load_all(content)), "CustomResourceDefinition"):
+        for made in of_kind(_documents(content), "CustomResourceDefinition"):
             _wait_for(server, made["spec"])
     return answer.stdout
 
@@ -182,6 +182,11 @@ def _wait_for(server: RealServer, defined: Object) -> None:
 
 def _named(folder: Path) -> list[str]:
     return sorted(str(place.relative_to(MANIFESTS)) for place in folder.iterdir())
+
+
+def _documents(text: str) -> list[Object]:
+    """Return the documents of a YAML text. The loader in C takes a tenth of the time."""
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def _kustomize(place: Path) -> str:
