@@ -116,6 +116,8 @@ class MemoryFiles:
         """Build from (path, content) pairs: bytes for a file, str for a link's text, None for an empty directory."""
         self._entries: dict[str, bytes | str] = {}
         self._directories: dict[str, list[str]] = {"": []}
+        self._resolved: dict[str, str] = {}
+        """Paths that have been resolved before, such as the directory of many files."""
         for path, content in contents:
             if content is None:
                 self._add_directory(path)
@@ -172,9 +174,13 @@ class MemoryFiles:
         raise _os_error(errno.EINVAL if known else errno.ENOENT, path)
 
     def _resolve(self, path: str) -> str:
+        known = self._resolved.get(path)
+        if known is not None:
+            return known
         resolved = resolve(path, self._link)
         if resolved is None:
             raise _os_error(errno.ELOOP, path)
+        self._resolved[path] = resolved
         return resolved
 
     def _link(self, path: str) -> str | None:

@@ -95,6 +95,16 @@ def test_fails_as_the_kernel_does(files: Files) -> None:
     assert errno_of(files.link, "sys/devices/system/cpu/online") == errno.EINVAL
 
 
+def test_each_read_has_the_same_result(files: Files) -> None:
+    """MemoryFiles resolves a path once. A path that was read before gives the same content or error."""
+    for _ in range(2):
+        assert files.read("sys/bus/pci/devices/0000:00:01.0/class") == b"0x030200\n"
+        assert files.names("sys/absolute") == ["cpu"]
+        assert files.link("sys/dangling") == "nowhere/at/all"
+        assert errno_of(files.read, "sys/dangling") == errno.ENOENT
+        assert errno_of(files.read, "sys/loop") == errno.ELOOP
+
+
 def test_a_path_cannot_leave_the_root(files: Files) -> None:
     """A leading slash or a NUL, which a file may contain, fails or stays inside the root."""
     assert files.read("/sys/devices/system/cpu/online") == b"0-3\n"
