@@ -1,7 +1,7 @@
 """Waiting for other threads and processes.
 
-Each check costs CPU time on both sides, which a loaded machine lacks for the work itself: a list of a real API server
-takes several milliseconds. So the pause between two checks is a tenth of the time waited so far, within bounds.
+Each check costs CPU time on both sides, which a loaded machine lacks for the work itself. So the pause between two
+checks is a tenth of the time waited so far, within bounds.
 """
 
 from __future__ import annotations
