@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from zonewise.machine.archive import open_root
@@ -143,13 +144,10 @@ def _events(files: Files, state: HealthState) -> tuple[tuple[DeviceEvent, ...], 
             device_events(records or ())
         ), "" if records is not None else "the kernel log: the capture has none"
     try:
-        log = KernelLog()
+        with closing(KernelLog()) as log:
+            records = log.read_all()
     except OSError as error:
         return (), f"the kernel log: {error.strerror}; XIDs and PCI Express errors are unknown"
-    try:
-        records = log.read_all()
-    finally:
-        log.close()
     known = state.sequence_of(read_boot_id(files))
     return tuple(device_events(r for r in records if known is None or r.sequence is None or r.sequence > known)), ""
 

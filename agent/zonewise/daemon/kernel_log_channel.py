@@ -16,7 +16,7 @@ from zonewise.health.kernel_events import device_events
 from zonewise.machine.kernel_log import KernelLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from zonewise.machine.kernel_log import LogRecord
 
@@ -34,23 +34,25 @@ class KernelLogChannel:
     def __init__(self, kernel_log: KernelLog) -> None:
         self._log = kernel_log
         self._pending: deque[LogRecord] = deque(maxlen=MAX_PENDING)
+        self._is_always_readable = stat.S_ISREG(os.fstat(kernel_log.fileno()).st_mode)
+        self._failed = False
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable while there are records; -1 for a file, which is always readable.
+        """Return the descriptor that is readable while there are records; -1 if it is readable without any.
 
-        A file is read at each scan.
+        A file is, as are /dev/null and a pipe whose writer has left. These are read at each scan.
         """
-        descriptor = self._log.fileno()
-        return -1 if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
+        return -1 if self._is_always_readable else self._log.fileno()
 
     def read(self) -> set[Reason]:
-        """Read the pending records; return a reason if one is a device event."""
-        self._keep(self._log.read())
+        """Read the pending records of a readable descriptor; return a reason if one is a device event."""
+        self._keep(self._records(self._log.read))
+        self._is_always_readable = self._log.ended or self._failed
         return {Reason.HEALTH} if self._pending else set()
 
     def take(self) -> list[LogRecord]:
         """Return the records since the last call that are events."""
-        self._keep(self._log.read_all())
+        self._keep(self._records(self._log.read_all))
         records = list(self._pending)
         self._pending.clear()
         return records
@@ -58,6 +60,18 @@ class KernelLogChannel:
     def close(self) -> None:
         """Close the log."""
         self._log.close()
+
+    def _records(self, read: Callable[[], list[LogRecord]]) -> list[LogRecord]:
+        """Return the records that `read` returns; none if the log fails. A failure is logged once."""
+        try:
+            records = read()
+        except OSError as error:
+            if not self._failed:
+                log.warning("the kernel log cannot be read, and XIDs are not detected meanwhile: %s", error.strerror)
+            self._failed = True
+            return []
+        self._failed = False
+        return records
 
     def _keep(self, records: Iterable[LogRecord]) -> None:
         self._pending.extend(record for record in records if any(device_events([record])))

@@ -104,6 +104,8 @@ class KernelLog:
         """How often records were overwritten before they were read."""
         self.drained = False
         """Whether the last read reached the newest record."""
+        self.ended = False
+        """Whether the last read reached the end of a file. The kernel's own log has no end."""
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while there are records."""
@@ -113,7 +115,7 @@ class KernelLog:
         """Return the available relevant records, at most a few hundred; empty if none is new."""
         started_at = self._started_at()
         records: list[LogRecord] = []
-        self.drained = False
+        self.drained = self.ended = False
         for _ in range(_MAX_RECORDS):
             try:
                 content = os.read(self._descriptor, _RECORD_SIZE)
@@ -125,8 +127,8 @@ class KernelLog:
                     raise
                 self.overruns += 1
                 continue
-            if not content:  # a regular file in a test, at its end
-                self.drained = True
+            if not content:  # a regular file, /dev/null, or a pipe without a writer
+                self.drained = self.ended = True
                 break
             lines, end, rest = (self._rest + content).rpartition(b"\n")
             self._rest = rest[-_RECORD_SIZE:]

@@ -67,7 +67,7 @@ class EventChannel(Protocol):
     """A source of events that has a file descriptor."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable while there is something to read."""
+        """Return a descriptor that is readable while there is something to read; -1 if there is none, or none left."""
         ...
 
     def read(self) -> set[Reason]:
@@ -123,7 +123,10 @@ class EventSource:
         """Return the reasons that arrive within the given seconds, as soon as a channel is readable; possibly none."""
         reasons: set[Reason] = set()
         for descriptor, _ in self._poll.poll(None if seconds is None else min(seconds, _MAX_POLL) * 1000):
-            reasons |= self._channels[descriptor].read()
+            channel = self._channels[descriptor]
+            reasons |= channel.read()
+            if channel.fileno() < 0:
+                self._poll.unregister(descriptor)
         return reasons
 
 

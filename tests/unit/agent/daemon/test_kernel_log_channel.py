@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from zonewise.daemon.events import Reason
+from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.kernel_log_channel import KernelLogChannel
 from zonewise.machine.kernel_log import KernelLog
 
@@ -42,3 +45,40 @@ def test_only_events_of_devices_wake_the_loop(pipe: tuple[KernelLogChannel, int]
     os.write(writer, f"4,21,3000000,-;{MEMORY}\n4,22,3000000,-;{XID}\n".encode())
     assert [(record.sequence, record.at) for record in channel.take()] == [(20, 2.0), (22, 3.0)]
     assert (channel.take(), channel.read()) == ([], set())
+
+
+def waits_idly(channel: KernelLogChannel) -> bool:
+    """Return whether a wait without an event lasts for its timeout and uses hardly any CPU time."""
+    with open_event_source([], [channel]) as events:
+        events.wait(0)
+        began, used = time.monotonic(), time.thread_time()
+        reasons = events.wait(0.2)
+        return not reasons and time.monotonic() - began >= 0.2 and time.thread_time() - used < 0.1
+
+
+def test_a_log_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """A poll of /dev/null never blocks. In a node that is itself a container, /dev/kmsg may be a link to it."""
+    path = tmp_path / "kmsg"
+    path.symlink_to(os.devnull)
+    with closing(KernelLogChannel(KernelLog(str(path)))) as channel:
+        assert waits_idly(channel)
+
+
+def test_a_pipe_whose_writer_has_left_is_read_at_each_scan(tmp_path: Path) -> None:
+    path = str(tmp_path / "kmsg")
+    os.mkfifo(path)
+    with closing(KernelLogChannel(KernelLog(path))) as channel:
+        os.close(os.open(path, os.O_WRONLY))
+        assert waits_idly(channel)
+        writer = os.open(path, os.O_WRONLY)
+        os.write(writer, f"4,1,1000000,-;{XID}\n".encode())
+        os.close(writer)
+        assert [record.sequence for record in channel.take()] == [1]
+
+
+def test_a_log_that_fails_is_reported_once_and_ends_neither_scans_nor_waits(caplog: pytest.LogCaptureFixture) -> None:
+    with closing(KernelLogChannel(KernelLog("/proc/self/mem"))) as channel:  # its first page cannot be read: EIO
+        assert [channel.take(), channel.take(), channel.read(), channel.fileno()] == [[], [], set(), -1]
+    assert [record.message for record in caplog.records] == [
+        "the kernel log cannot be read, and XIDs are not detected meanwhile: Input/output error"
+    ]
