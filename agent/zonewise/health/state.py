@@ -14,6 +14,8 @@ VERSION = 1
 MAX_FAULTS = 256
 MAX_HITS = 256
 MAX_STATE_BYTES = 2 << 20
+_MAX_TIME = 2.0**35
+"""Seconds from the epoch to a time of a fault, in either direction: more may not be a date (datetime)."""
 
 
 class ApplicationHit(NamedTuple):
@@ -97,6 +99,8 @@ def decode_state(content: bytes) -> HealthState:
         raise StateError(f"version {file.version}, but only {VERSION} is supported")
     if len(file.faults) > MAX_FAULTS or len(file.counters) > MAX_COUNTERS or len(file.hits) > MAX_HITS:
         raise StateError("it contains more faults or counters than the agent writes")
+    if any(abs(time) > _MAX_TIME for fault in file.faults for time in (fault.first, fault.last)):
+        raise StateError("faults: a time is not a date")
     holders = {device: tuple(known) for device, known in file.holders}
     return HealthState(
         file.boot_id,

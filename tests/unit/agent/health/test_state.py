@@ -36,6 +36,18 @@ def test_a_damaged_state_is_an_error(content: bytes) -> None:
         decode_state(content)
 
 
+@pytest.mark.parametrize("time", ["1e308", "-1e308", "1e18", "1180591620717411303424"])
+def test_a_fault_at_a_time_that_is_not_a_date_is_an_error(time: str) -> None:
+    """Reports and Events show the times of faults as dates."""
+    story = Story()
+    story.observe(events=xid(79, story.now))
+    for i in (1, 2):
+        stored = json.loads(encode_state(story.state))
+        stored["faults"][0][i] = json.loads(time)
+        with pytest.raises(StateError, match="faults: a time is not a date"):
+            decode_state(json.dumps(stored).encode())
+
+
 def test_a_state_of_another_version_is_an_error() -> None:
     content = encode_state(HealthState()).replace(b'"version":1', b'"version":9')
     with pytest.raises(StateError, match="version 9, but only 1 is supported"):
