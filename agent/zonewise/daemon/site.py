@@ -15,9 +15,12 @@ from zonewise_common.service.handlers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from prometheus_client import CollectorRegistry
 
     from zonewise.daemon.status import Status
+    from zonewise.health.types import Fault
 
 _INDEX = """\
 zonewise agent
@@ -76,8 +79,15 @@ class AgentSite(GetHandler):
             "collectors": [plain(run) for run in snapshot.runs],
             "kubeletConfig": plain(snapshot.config),
             "usage": plain(snapshot.usage),
-            "faults": plain(snapshot.faults),
+            "faults": None if snapshot.faults is None else _faults(snapshot.faults),
             "labels": snapshot.labels,
             "nodeResourceTopology": snapshot.nrt,
         }
         return json_response(state)
+
+
+def _faults(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    """Return faults as `zonewise health -o json` prints them. Modules of health are loaded only if it is on."""
+    from zonewise.health.report import fault_to_json
+
+    return [fault_to_json(fault) for fault in faults]

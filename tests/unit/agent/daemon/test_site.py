@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from support.clock import Clock
+from support.health_stories import Story, xid
 from support.http_requests import get, serve
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.site import AgentSite
@@ -101,6 +102,17 @@ def test_state(port: int) -> None:
     assert state["usage"]["zones"][0]["amounts"]["cpu"] == {"capacity": 16, "allocatable": 15, "available": 9}
     assert state["usage"]["zones"][0]["free_cpus"] == "1-9"
     assert state["problems"]["kubelet"] == ["something is odd"]
+
+
+def test_the_state_has_faults_as_the_command_prints_them(agent: Agent, port: int) -> None:
+    assert json.loads(get(port, "/debug/state").body)["faults"] is None
+    story = Story()
+    story.observe(events=xid(79, story.now))
+    agent.status.set_snapshot(Snapshot("n1", faults=story.state.active))
+    response = get(port, "/debug/state")
+    assert response.status == 200
+    [fault] = json.loads(response.body)["faults"]
+    assert (fault["rule"], fault["verdict"], fault["severity"]) == ("xid-79", "hardware", "failed")
 
 
 def test_index(port: int) -> None:
