@@ -1,7 +1,7 @@
 """Current PCI Express links: /sys/bus/pci/devices/*/current_link_width and current_link_speed.
 
-Source: drivers/pci/pci-sysfs.c. A device that was removed from the bus has no directory; one that fell off the bus may
-still have one.
+Source: drivers/pci/pci-sysfs.c. A device that was removed from the bus has no directory. One that fell off the bus may
+still have one; every bit of its registers then reads as one, which makes 63 lanes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.health.types import LinkReading
+from zonewise.machine.collectors.pci.functions import LINK_WIDTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]
     for address in addresses:
         match = _SPEED.match(read.text(f"{DEVICES}/{address}/current_link_speed") or "")
         width = read.integer(f"{DEVICES}/{address}/current_link_width")
-        if match is not None or width is not None:
-            links[address] = LinkReading(float(match[1]) if match else None, width)
+        known = width if width in LINK_WIDTHS else None
+        if match is not None or known is not None:
+            links[address] = LinkReading(float(match[1]) if match else None, known)
     return links

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # drivers/pci/probe.c pci_speed_string(); before kernel 5.8 "8 GT/s" and "Unknown speed"
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 _NO_SPEED = ("Unknown", "Unknown speed")
-_WIDTHS = (0, 1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Status register; 0: no link
+LINK_WIDTHS = (0, 1, 2, 4, 8, 12, 16, 32)
+"""Lanes that a link may have: PCI Express Base Specification, Link Status register; 0: no link."""
 _NO_WIDTH = 255  # include/linux/pci.h PCIE_LNK_WIDTH_UNKNOWN
 _MAX_BUS = 0xFF
 _MAX_FUNCTIONS = 0xFFFF  # TotalVFs and NumVFs are 16-bit registers
@@ -192,7 +193,7 @@ def _width(read: Reader, entry: PciEntry, name: str, field: str) -> int | None:
     width = read.integer(path, fact=f"pci.{entry.address}.link.{field}", rule="lanes", needed=needed)
     if width is None or width == _NO_WIDTH:
         return None
-    if width not in _WIDTHS:  # 63 where a function has fallen off the bus and every bit reads as one
+    if width not in LINK_WIDTHS:  # 63 where a function has fallen off the bus and every bit reads as one
         read.problem(path, f"contains {width} lanes, which no link has", f"{needed} is unknown")
         return None
     return width

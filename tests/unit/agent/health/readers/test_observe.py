@@ -106,6 +106,14 @@ def test_a_file_that_cannot_be_read_is_not_a_fault(changes: dict[str, Any]) -> N
     assert state.active == ()
 
 
+def test_a_gpu_that_fell_off_the_bus_does_not_raise_the_baseline() -> None:
+    """Every bit of its registers reads as one: 63 lanes, which no healthy link can reach after the reboot."""
+    state = evaluate(HealthState(), look({})).state
+    for width, now in ((63, 1010.0), (16, 9000.0), (16, 9100.0)):
+        state = evaluate(state, look({f"{GPU_PATH}/current_link_width": line(width)}, now=now)).state
+    assert (state.active, state.baseline and state.baseline.links[GPU_ADDRESS].width) == ((), 16)
+
+
 def test_silent_nvml_does_not_imply_a_healthy_gpu() -> None:
     for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
