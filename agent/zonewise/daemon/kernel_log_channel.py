@@ -40,7 +40,7 @@ class KernelLogChannel:
     def fileno(self) -> int:
         """Return the descriptor that is readable while there are records; -1 if it is readable without any.
 
-        A file is, as are /dev/null and a pipe whose writer has left. These are read at each scan.
+        A file is, and a pipe whose writer has left. Both are read at each scan.
         """
         return -1 if self._is_always_readable else self._log.fileno()
 

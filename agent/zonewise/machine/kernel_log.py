@@ -25,6 +25,7 @@ CAPTURED = "zonewise/kernel.log"
 RELEVANT = re.compile(r"NVRM:|SXid|AER: |PCIe Bus Error|mlx5_core .*health|EDAC|Memory failure:|\bmce:|Hardware Error")
 """Records about devices: other parts of a log are neither captured nor interpreted."""
 
+_KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _RECORD_SIZE = 8192  # CONSOLE_EXT_LOG_MAX: a read with a smaller buffer fails with EINVAL
 _MAX_RECORDS = 512
 """Maximum records of one read: a flood is read in parts, so that the loop serves other events in between."""
@@ -91,13 +92,18 @@ class KernelLog:
     def __init__(self, path: str = DEVICE, started_at: Callable[[], float] = log_start) -> None:
         """Open the log. Raises OSError: EPERM without CAP_SYSLOG if dmesg_restrict is set.
 
-        A container runtime may create a directory in place of a device that the host lacks.
+        A container runtime may create a directory in place of a device that the host lacks. In a node that is itself a
+        container, the path may be a link to /dev/null or /dev/console.
         """
         self._started_at = started_at
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
+        status = os.fstat(self._descriptor)
+        if stat.S_ISDIR(status.st_mode):
             self.close()
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if stat.S_ISCHR(status.st_mode) and status.st_rdev != _KMSG_DEVICE:
+            self.close()
+            raise OSError(errno.ENODEV, "is not the device of a kernel log", path)
         self._rest = b""
         """The beginning of a line whose end has not been read yet: a read of a file may end anywhere."""
         self.overruns = 0
@@ -127,7 +133,7 @@ class KernelLog:
                     raise
                 self.overruns += 1
                 continue
-            if not content:  # a regular file, /dev/null, or a pipe without a writer
+            if not content:  # a regular file, or a pipe without a writer
                 self.drained = self.ended = True
                 break
             lines, end, rest = (self._rest + content).rpartition(b"\n")

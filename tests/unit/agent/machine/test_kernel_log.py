@@ -64,6 +64,14 @@ def test_an_absent_log_is_an_error(tmp_path: Path) -> None:
         KernelLog(str(tmp_path / "none"))
 
 
+def test_another_device_is_an_error(tmp_path: Path) -> None:
+    """In a node that is itself a container, /dev/kmsg may be a link to another device."""
+    path = tmp_path / "kmsg"
+    path.symlink_to(os.devnull)
+    with pytest.raises(OSError, match=f"is not the device of a kernel log: '{path}'"):
+        KernelLog(str(path))
+
+
 def test_the_times_of_a_capture_are_its_own(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     path.write_text(f"6,7,2500000,-;{XID}\n")
