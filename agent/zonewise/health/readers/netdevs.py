@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.health.types import NicReading
+from zonewise.machine.collectors.network.netdev import speed_mbps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +25,5 @@ def read_nics(read: Reader, addresses: Iterable[tuple[str, str]]) -> dict[str, N
 
 def _nic(read: Reader, directory: str, address: str) -> NicReading:
     carrier = read.integer(f"{directory}/carrier")
-    speed = read.integer(f"{directory}/speed")
-    return NicReading(
-        address, None if carrier is None else carrier > 0, speed if speed is not None and speed > 0 else None
-    )
+    speed = speed_mbps(read.integer(f"{directory}/speed"))
+    return NicReading(address, None if carrier is None else carrier > 0, speed)

@@ -114,6 +114,15 @@ def test_a_gpu_that_fell_off_the_bus_does_not_raise_the_baseline() -> None:
     assert (state.active, state.baseline and state.baseline.links[GPU_ADDRESS].width) == ((), 16)
 
 
+@pytest.mark.parametrize("unknown", [-1, 0, 65535, 4294967295])
+def test_a_nic_of_unknown_speed_does_not_raise_the_baseline(unknown: int) -> None:
+    """Kernels and drivers print an unknown speed as one of these numbers."""
+    state = HealthState()
+    for speed, now in ((unknown, 1000.0), (25000, 9000.0), (25000, 9100.0)):
+        state = evaluate(state, look({f"{NETDEV}/speed": line(speed)}, now=now)).state
+    assert (state.active, state.baseline and state.baseline.rates["ib0"]) == ((), 25.0)
+
+
 def test_silent_nvml_does_not_imply_a_healthy_gpu() -> None:
     for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
