@@ -162,7 +162,7 @@ class GpuReading(NamedTuple):
     """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
     pcie_replays: int | None = None
     nvlinks: int | None = None
-    """Number of active links; None if the GPU has none or they are unknown."""
+    """Number of active links; None if the GPU has none, is in MIG mode, or they are unknown."""
     nvlink_errors: int | None = None
     """Number of replays, recoveries and CRC errors of all links."""
     errors: tuple[str, ...] = ()

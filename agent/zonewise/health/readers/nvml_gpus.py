@@ -31,7 +31,16 @@ def _reading(gpu: NvmlGpu, address: str) -> GpuReading:
         gpu.clocks_event_reasons,
         gpu.recovery_action,
         gpu.pcie_replays,
-        sum(link.active for link in gpu.links) if gpu.links else None,
+        _active_links(gpu),
         gpu.nvlink_errors,
         () if gpu.lost else gpu.faults,
     )
+
+
+def _active_links(gpu: NvmlGpu) -> int | None:
+    """Return the number of active NVLinks; None without any, and in MIG mode, in which the driver may power them off.
+
+    Source: NVIDIA Fabric Manager user guide, Interoperability with MIG.
+    """
+    is_split = gpu.mig_mode is not None and gpu.mig_mode[0] != 0
+    return sum(link.active for link in gpu.links) if gpu.links and not is_split else None

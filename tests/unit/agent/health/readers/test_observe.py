@@ -114,6 +114,19 @@ def test_a_gpu_that_fell_off_the_bus_does_not_raise_the_baseline() -> None:
     assert (state.active, state.baseline and state.baseline.links[GPU_ADDRESS].width) == ((), 16)
 
 
+def test_nvlinks_of_a_gpu_in_mig_mode_are_not_expected() -> None:
+    """On the A100, the driver powers them off."""
+    inactive = (NvmlLink(0, active=False), NvmlLink(1, active=False))
+    split = NvmlFacts(gpus=(NvmlGpu(0, GPU_ADDRESS, "GPU-0", links=inactive, mig_mode=(1, 1)), *FACTS.gpus[1:]))
+    whole = NvmlFacts(gpus=(split.gpus[0]._replace(mig_mode=(0, 0)), *FACTS.gpus[1:]))
+    state = evaluate(HealthState(), look({})).state
+    rules: list[list[str]] = []
+    for facts, now in ((split, 1010.0), (split, 1090.0), (whole, 1100.0), (whole, 1180.0)):
+        state = evaluate(state, look({}, facts, now=now)).state
+        rules.append([fault.sign.rule for fault in state.active])
+    assert rules == [[], [], [], ["nvlinks-inactive"]]
+
+
 @pytest.mark.parametrize("unknown", [-1, 0, 65535, 4294967295])
 def test_a_nic_of_unknown_speed_does_not_raise_the_baseline(unknown: int) -> None:
     """Kernels and drivers print an unknown speed as one of these numbers."""
@@ -133,6 +146,7 @@ def test_gpus_of_simulated_nvml() -> None:
     double = stub_twin()
     double.gpus[0].results["nvmlDeviceGetFieldValues", 52] = 7
     double.gpus[0].results["nvmlDeviceGetFieldValues", 38] = 1
+    double.gpus[0].results["nvmlDeviceGetMigMode"] = (0, 0)
     first, second = (gpu_readings(collect_nvml(double)) or {}).values()
     assert (first.address, first.remapped_pending, first.remapped_failed) == ("0000:3b:00.0", True, False)
     assert (first.recovery_action, first.nvlinks, first.nvlink_errors) == (4, 3, 8)
