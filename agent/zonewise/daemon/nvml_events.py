@@ -60,8 +60,10 @@ def _run_child(report: Callable[[DeviceEvent], None], stopped: threading.Event, 
 def _lines(descriptor: int, stopped: threading.Event) -> Iterator[str]:
     """Yield lines as they arrive, until the other end is closed or until stopped."""
     rest = b""
+    poll = select.poll()  # select() rejects descriptors from 1,024 on, and the server may have 2,048 connections
+    poll.register(descriptor, select.POLLIN)
     while not stopped.is_set() and len(rest) < _MAX_LINE:
-        if not select.select([descriptor], [], [], _LOOK)[0]:
+        if not poll.poll(_LOOK * 1000):
             continue
         part = os.read(descriptor, 4096)
         if not part:

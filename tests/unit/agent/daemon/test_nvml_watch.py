@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import resource
 import sys
 import threading
 import time
@@ -15,7 +18,7 @@ from zonewise.health.types import GPU, DeviceEvent, DeviceId
 from zonewise.machine.nvml.facts import NvmlFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 EVENT = DeviceEvent("xid", DeviceId(GPU, "0000:3b:00.0"), None, 79, "XID 79", "nvml-events")
 
@@ -75,6 +78,22 @@ def _request_query(watch: NvmlWatch) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def many_open_files() -> Generator[None]:
+    """Let the numbers of new files exceed the range of select(2), as many connections to the agent do."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while opened[-1] < 1024:
+            opened.append(os.dup(opened[0]))
+        yield
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_lines_of_the_child_are_events() -> None:
     """Other output of a library between the lines is ignored; the end of the child does not end the watch."""
     program = "print('0000:3b:00.0 79'); print('a warning'); print('0000:3B:00.0 1', end='')"
@@ -85,7 +104,8 @@ def test_lines_of_the_child_are_events() -> None:
         events.append(event)
         stopped.set()
 
-    watch_nvml_events(report, stopped, [sys.executable, "-c", program])
+    with many_open_files():
+        watch_nvml_events(report, stopped, [sys.executable, "-c", program])
     assert events == [EVENT]
     assert parse_event("0000:3b:00.0 x") is None
     assert parse_event("0000:3b:00.0 79 5/0") == EVENT._replace(instance="5/0")
