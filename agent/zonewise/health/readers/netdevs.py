@@ -1,10 +1,13 @@
 """Current state of network devices: /sys/class/net/*/carrier and speed.
 
-Source: net/core/net-sysfs.c. Neither can be read while the device is administratively down; that is not a fault.
+Source: net/core/net-sysfs.c. Neither can be read while the device is administratively down; that is not a fault. A
+representor is a netdev of the NIC's own switch, and stands for a virtual function or a subfunction. It has a carrier as
+long as a pod uses that function, so it shows nothing about the NIC (Documentation/networking/switchdev.rst).
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from zonewise.health.types import NicReading
@@ -16,11 +19,17 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 _CLASS = "sys/class/net"
+_REPRESENTOR = re.compile(r"(?:c[0-9]{1,5})?pf[0-9]{1,5}(?:vf[0-9]{1,5}|sf[0-9]{1,10})?")
+"""Port names in net/devlink/port.c; an uplink is "p0"."""
 
 
 def read_nics(read: Reader, addresses: Iterable[tuple[str, str]]) -> dict[str, NicReading]:
-    """Return network devices by name, from pairs of a name and a PCI address."""
-    return {name: _nic(read, f"{_CLASS}/{name}", address) for name, address in addresses}
+    """Return network devices by name, from pairs of a name and a PCI address; representors are left out."""
+    return {
+        name: _nic(read, f"{_CLASS}/{name}", address)
+        for name, address in addresses
+        if not _REPRESENTOR.fullmatch(read.text(f"{_CLASS}/{name}/phys_port_name") or "")
+    }
 
 
 def _nic(read: Reader, directory: str, address: str) -> NicReading:

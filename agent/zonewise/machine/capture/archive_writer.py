@@ -55,6 +55,7 @@ ALSO_CAPTURED = (
     "sys/devices/system/edac/mc/mc*/dimm*/dimm_*",
     "sys/devices/system/edac/mc/mc*/rank*/dimm_*",
     "sys/class/net/*/carrier",
+    "sys/class/net/*/phys_port_name",
     "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
 )
 """Additional files beyond those that discovery reads. None is large, has a side effect when read, or belongs to a

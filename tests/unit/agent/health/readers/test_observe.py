@@ -136,6 +136,23 @@ def test_a_nic_of_unknown_speed_does_not_raise_the_baseline(unknown: int) -> Non
     assert (state.active, state.baseline and state.baseline.rates["ib0"]) == ((), 25.0)
 
 
+@pytest.mark.parametrize(("port_name", "rules"), [
+    ("pf0vf3", []), ("c1pf0sf88", []), ("p0", ["nic-down"]), ("p0s1", ["nic-down"]), ("", ["nic-down"]),
+])  # fmt: skip
+def test_only_netdevs_of_physical_ports_count(port_name: str, rules: list[str]) -> None:
+    """The netdev that represents a virtual function loses its carrier with the pod that used the function."""
+    netdev = NETDEV.replace("ib0", "rep0")
+    tree: dict[str, Any] = {
+        **{path.replace("ib0", "rep0"): content for path, content in SERVER.items() if path.startswith(NETDEV)},
+        "sys/class/net/rep0": f"../../{netdev.removeprefix('sys/')}",
+        f"{netdev}/phys_port_name": line(port_name),
+    }
+    state = HealthState()
+    for carrier, now in ((1, 1000.0), (0, 9000.0), (0, 9100.0)):
+        state = evaluate(state, look({**tree, f"{netdev}/carrier": line(carrier)}, now=now)).state
+    assert [fault.sign.rule for fault in state.active] == rules
+
+
 def test_silent_nvml_does_not_imply_a_healthy_gpu() -> None:
     for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
