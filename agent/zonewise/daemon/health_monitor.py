@@ -22,7 +22,7 @@ from zonewise.health.state import (
     encode_state,
 )
 from zonewise.health.suspicion import Suspicion
-from zonewise.health.types import Severity
+from zonewise.health.types import GPU, Severity
 from zonewise.kubelet.files import read as read_file
 from zonewise.objects.hardware_faults import device_health
 from zonewise_common.atomic_file import replace_file
@@ -114,6 +114,8 @@ class HealthMonitor:
             self._state, observation, held, configured=self._options.baseline, suspicion=self._options.suspicion
         )
         self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
+        if self._nvml is not None and any(_is_suspected_gpu(fault) for fault in self._state.faults):
+            self._nvml.query_soon()  # so that a second value confirms the fault, and not the age of the first one
         self._note(evaluation)
         self._report_silence(observation.silent, now)
         self._save_where_due(evaluation, now)
@@ -211,6 +213,10 @@ class HealthMonitor:
             if not self._save_failed:
                 log.warning("%s: %s: known faults are lost if the agent restarts", path, error.strerror)
             self._save_failed = True
+
+
+def _is_suspected_gpu(fault: Fault) -> bool:
+    return fault.sign.device.kind == GPU and not fault.active
 
 
 def _read_state(path: str) -> HealthState:

@@ -60,7 +60,7 @@ class Node:
         log = KernelLogChannel(KernelLog(str(self.log_file), started_at=lambda: 0.0))
         watch = NvmlWatch(lambda: collect_nvml(self.nvml), 3600.0, lambda: None)
         watch.start = lambda: None  # type: ignore[method-assign]
-        self._watch = watch
+        self.watch = watch
         files = _Changing(self)
         self.monitor = HealthMonitor(
             files, HealthOptions(self.state_file, **options), kernel_log=log, nvml=watch, clock=lambda: self.now
@@ -81,7 +81,7 @@ class Node:
     def check(self, *pods: PodResources, reasons: frozenset[Reason] = TIMER, after: float = 1.0) -> list[str]:
         """Scan, and return the rules of the active faults."""
         self.now += after
-        self._watch.facts = collect_nvml(self.nvml)
+        self.watch.facts = collect_nvml(self.nvml)
         machine = discover(MemoryFiles(self.tree.items()))
         gpus = tuple(gpu._replace(uuid=UUIDS.get(gpu.address or ""), state=None) for gpu in machine.gpus)
         return [fault.sign.rule for fault in self.monitor.check(machine._replace(gpus=gpus), pods, reasons)]
@@ -154,6 +154,23 @@ def test_faults_of_nvml_and_of_the_tree(node: Node) -> None:
     node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 0)
     node.tree[width] = line(16)
     assert node.check(after=120.0) == []
+
+
+def test_a_suspected_gpu_is_queried_again(node: Node) -> None:
+    """A GPU that became idle lowers the speed of its link: with a long interval, NVML's last facts show it busy."""
+    queries: list[float] = []
+    node.watch.query_soon = lambda: queries.append(node.now)  # type: ignore[method-assign]
+    reasons = node.nvml.gpus[1].results
+    reasons["nvmlDeviceGetCurrentClocksEventReasons"] = 0
+    node.check()
+    assert queries == []
+    speed = next(path for path in node.tree if path.endswith(f"{SECOND}/current_link_speed"))
+    node.tree[speed] = b"2.5 GT/s PCIe\n"
+    node.check()
+    assert queries == [node.now]
+    reasons["nvmlDeviceGetCurrentClocksEventReasons"] = 1
+    assert node.check(after=120.0) == []
+    assert len(queries) == 1
 
 
 def test_a_failed_gpu_is_withheld_if_configured(node: Node) -> None:
