@@ -36,6 +36,7 @@ HEALTHY = HardwareObservation(
     {address: GpuReading(address, f"GPU-{address}", recovery_action=0, nvlinks=18) for address in (FIRST, SECOND)},
     frozenset({FIRST, SECOND, HCA, ETHERNET}),
     frozenset({FIRST, SECOND}),
+    frozenset({HCA, ETHERNET}),
     links={address: LinkReading(32.0, 16) for address in (FIRST, SECOND, HCA)},
     ports={"mlx5_0/1": PortReading("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 2})},
     nics={"eth0": NicReading(ETHERNET, True, 25000)},

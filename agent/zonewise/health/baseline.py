@@ -41,7 +41,7 @@ def _risen(observation: HardwareObservation, before: Baseline) -> Baseline:
     nvlinks = {address: gpu.nvlinks for address, gpu in (observation.gpus or {}).items() if not gpu.lost}
     return Baseline(
         before.gpus | gpus,
-        before.nics | (addresses - observation.gpu_addresses),
+        before.nics | (observation.nic_addresses & addresses),
         {**before.links, **links},
         _most(before.rates, rates),
         _larger(before.cpus, observation.cpus.online),

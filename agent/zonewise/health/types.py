@@ -242,9 +242,11 @@ class HardwareObservation(NamedTuple):
     gpus: dict[str, GpuReading] | None = None
     """GPUs by address; None if NVML gave no facts or was not queried."""
     pci: frozenset[str] | None = None
-    """Addresses of the GPUs and NICs on the bus; None if unknown."""
+    """Addresses on the bus; None if unknown."""
     gpu_addresses: frozenset[str] = frozenset()
-    """Addresses of the GPUs among them."""
+    """Addresses of the GPUs."""
+    nic_addresses: frozenset[str] = frozenset()
+    """Addresses of the physical NICs that stay as long as the machine runs."""
     lost: frozenset[str] = frozenset()
     """GPUs on the bus that the driver cannot reach."""
     links: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.health.readers.cpu_state import read_cpus
 from zonewise.health.readers.edac import meminfo_bytes, read_memory
+from zonewise.health.readers.hot_plugged import hot_plugged_nics
 from zonewise.health.readers.netdevs import read_nics
 from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.pci_links import read_addresses, read_links
@@ -63,8 +64,9 @@ def observe(
         now,
         read_boot_id(files),
         gpus,
-        None if on_bus is None else on_bus & expected,
+        on_bus,
         gpu_addresses,
+        expected - gpu_addresses - hot_plugged_nics(machine),
         frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None and gpu.state == "lost"),
         read_links(read, sorted(expected)),
         read_ports(read, [device.name for device in rdma if device.address not in functions]),

@@ -57,7 +57,9 @@ def look(changes: dict[str, Any], facts: NvmlFacts | None = FACTS, now: float = 
 def test_a_healthy_server() -> None:
     healthy = look({})
     assert healthy.gpu_addresses == {GPU_ADDRESS, "0000:83:00.0"}
-    assert healthy.pci == healthy.gpu_addresses | {HCA, "0000:84:00.0"}
+    assert healthy.nic_addresses == {HCA, "0000:84:00.0"}
+    assert healthy.pci is not None
+    assert healthy.pci > healthy.gpu_addresses | healthy.nic_addresses
     assert healthy.links[GPU_ADDRESS] == LinkReading(32.0, 16)
     assert healthy.ports["mlx5_0/1"] == ("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 0})
     assert healthy.nics["ib0"] == (HCA, True, 400000)
@@ -188,6 +190,39 @@ def test_the_only_device_of_a_bus_vanishes() -> None:
     for files, now in ((before, 1.0), (after, 61.0), (after, 121.0)):
         state = evaluate(state, observe(files, discover(files), None, (), now)).state
     assert [(fault.sign.rule, fault.sign.device.name) for fault in state.active] == [("gpu-vanished", address)]
+
+
+PLUGGED = "devices/pci0000:00/0000:00:06.0"
+"""A NIC in a slot of its own, below /sys."""
+VF = {
+    f"sys/{PLUGGED}/net/vf0/master": "../../../../vmbus/net/eth0",
+    "sys/class/net/vf0": f"../../{PLUGGED}/net/vf0",
+    "sys/class/net/eth0": "../../devices/vmbus/net/eth0",
+    "sys/devices/vmbus/net/eth0/device": "../..",
+    "sys/devices/vmbus/driver": "../../bus/vmbus/drivers/hv_netvsc",
+}
+EFA = {
+    f"sys/{PLUGGED}/infiniband/efa_0/node_type": line("4: RNIC"),
+    "sys/class/infiniband/efa_0": f"../../{PLUGGED}/infiniband/efa_0",
+}
+
+
+@pytest.mark.parametrize(("vendor", "more", "rules"), [
+    ("0x15b3", {}, ["nic-vanished"]), ("0x1d0f", EFA, ["nic-vanished"]), ("0x1d0f", {}, []), ("0x15b3", VF, []),
+])  # fmt: skip
+def test_a_nic_that_a_hypervisor_detaches_has_not_vanished(
+    vendor: str, more: dict[str, bytes | str], rules: list[str]
+) -> None:
+    """Network plugins of clouds detach paravirtual NICs; a virtual function may leave the paravirtual NIC above it."""
+    plugged: dict[str, Any] = {
+        **{f"sys/{PLUGGED}/{name}": line(text) for name, text in (("vendor", vendor), ("class", "0x020000"))},
+        "sys/bus/pci/devices/0000:00:06.0": f"../../../{PLUGGED}",
+        **more,
+    }
+    state = HealthState()
+    for now, changes in ((1000.0, plugged), (9000.0, {}), (9100.0, {})):
+        state = evaluate(state, look(changes, now=now)).state
+    assert [fault.sign.rule for fault in state.active] == rules
 
 
 def test_a_machine_without_devices_has_a_baseline() -> None:
