@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _BOOT_ID = "proc/sys/kernel/random/boot_id"
 _DRIVER = "nvidia"
+_USB_CONTROLLER = "0c03"
+"""PCI class (include/linux/pci_ids.h) of the function of a NIC on USB. That NIC is the BMC's: it is absent or without a
+carrier while the BMC restarts."""
 
 
 def drives_gpus(machine: Machine) -> bool:
@@ -44,7 +47,14 @@ def observe(
     """Return what the machine's sources show now. `facts` is None if NVML was not queried."""
     read = Reader(files)
     gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
-    nics = {nic.name: nic.address for nic in machine.nics if nic.address is not None and nic.physical_function is None}
+    classes = {function.address: function.pci_class or "" for function in machine.pci}
+    nics = {
+        nic.name: nic.address
+        for nic in machine.nics
+        if nic.address is not None
+        and nic.physical_function is None
+        and not classes.get(nic.address, "").startswith(_USB_CONTROLLER)
+    }
     rdma = [device for device in machine.infiniband if device.address is not None and not device.software]
     on_bus = read_addresses(read)
     endpoints = gpu_addresses | frozenset(nics.values()) | frozenset(device.address or "" for device in rdma)

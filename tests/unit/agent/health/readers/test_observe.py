@@ -225,6 +225,23 @@ def test_a_nic_that_a_hypervisor_detaches_has_not_vanished(
     assert [fault.sign.rule for fault in state.active] == rules
 
 
+@pytest.mark.parametrize(("pci_class", "rules"), [("0x020000", ["nic-down"]), ("0x0c0330", [])])
+def test_the_nic_of_a_bmc_is_not_checked(pci_class: str, rules: list[str]) -> None:
+    """It is on USB, and has no carrier while the BMC restarts."""
+    tree: dict[str, Any] = {
+        f"sys/{PLUGGED}/vendor": line("0x8086"),
+        f"sys/{PLUGGED}/class": line(pci_class),
+        "sys/bus/pci/devices/0000:00:06.0": f"../../../{PLUGGED}",
+        f"sys/{PLUGGED}/usb1/1-1/1-1:1.0/net/bmc0/address": line("00:00"),
+        "sys/class/net/bmc0": f"../../{PLUGGED}/usb1/1-1/1-1:1.0/net/bmc0",
+    }
+    carrier = f"sys/{PLUGGED}/usb1/1-1/1-1:1.0/net/bmc0/carrier"
+    state = HealthState()
+    for number, now in ((1, 1000.0), (0, 9000.0), (0, 9100.0)):
+        state = evaluate(state, look({**tree, carrier: line(number)}, now=now)).state
+    assert [fault.sign.rule for fault in state.active] == rules
+
+
 def test_a_machine_without_devices_has_a_baseline() -> None:
     files = MemoryFiles(
         [(path, content) for path, content in SERVER.items() if not set(path.split("/")) & {"bus", "class", "block"}]
