@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
-_VENDORS = frozenset({"1af4", "1d0f", "15ad", "1ae0"})
-"""PCI vendors of paravirtual NICs: Red Hat (virtio), Amazon (ENA), VMware (vmxnet3), Google (gVNIC). RDMA devices of
-the same vendors, such as Amazon's EFA, are attached only to a stopped machine."""
+_VENDORS = frozenset({"1af4", "1d0f", "15ad"})
+"""PCI vendors of such NICs: Red Hat (virtio), Amazon (ENA), VMware (vmxnet3). RDMA devices of the same vendors, such as
+Amazon's EFA, are attached only to a stopped machine, as are Google's gVNICs."""
 _SLOW_PATHS = frozenset({"hv_netvsc", "virtio_net"})
 """Drivers of paravirtual NICs that a virtual function may speed up."""
 
