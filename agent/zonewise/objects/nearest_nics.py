@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.objects.physical_nics import physical_rdma, virtual_functions
+from zonewise.objects.physical_nics import physical_netdevs, physical_rdma
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
@@ -39,4 +39,4 @@ def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
 
 def _candidates(machine: Machine) -> set[str]:
     rdma = {device.address for device in physical_rdma(machine) if device.address is not None}
-    return rdma or {nic.address for nic in machine.nics if nic.address is not None} - virtual_functions(machine)
+    return rdma or physical_netdevs(machine)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
 from zonewise.objects.nrt_fields import numa_zone_name, omit_empty
-from zonewise.objects.physical_nics import virtual_functions
+from zonewise.objects.physical_nics import physical_netdevs, virtual_functions
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import write_attributes
 from zonewise_common.nrt.zones import GPU, NIC, write_costs, zone_name
@@ -87,8 +87,8 @@ def _nic_costs(machine: Machine) -> dict[str, list[Object]]:
 
 def _nic_addresses(machine: Machine) -> list[str]:
     """Return the addresses of physical NICs; virtual functions come and go by the hundreds and belong to pods."""
-    addresses = {device.address for device in (*machine.nics, *machine.infiniband) if device.address is not None}
-    return sorted(addresses - virtual_functions(machine))
+    rdma = {device.address for device in machine.infiniband if device.address is not None}
+    return sorted(physical_netdevs(machine) | (rdma - virtual_functions(machine)))
 
 
 def _nic_attributes(nics: list[Nic], devices: list[RdmaDevice]) -> Iterator[tuple[str, object]]:

@@ -12,6 +12,7 @@ from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.pci_links import read_addresses, read_links
 from zonewise.health.readers.rdma_ports import read_ports
 from zonewise.health.types import HardwareObservation
+from zonewise.machine.collectors.pci.classes import usb_controllers
 from zonewise.machine.reader import Reader
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 _BOOT_ID = "proc/sys/kernel/random/boot_id"
 _DRIVER = "nvidia"
-_USB_CONTROLLER = "0c03"
-"""PCI class (include/linux/pci_ids.h) of the function of a NIC on USB. That NIC is the BMC's: it is absent or without a
-carrier while the BMC restarts."""
 
 
 def drives_gpus(machine: Machine) -> bool:
@@ -47,13 +45,11 @@ def observe(
     """Return what the machine's sources show now. `facts` is None if NVML was not queried."""
     read = Reader(files)
     gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
-    classes = {function.address: function.pci_class or "" for function in machine.pci}
+    on_usb = usb_controllers(machine.pci)  # a BMC's NIC has no carrier while the BMC restarts
     nics = {
         nic.name: nic.address
         for nic in machine.nics
-        if nic.address is not None
-        and nic.physical_function is None
-        and not classes.get(nic.address, "").startswith(_USB_CONTROLLER)
+        if nic.address is not None and nic.physical_function is None and nic.address not in on_usb
     }
     rdma = [device for device in machine.infiniband if device.address is not None and not device.software]
     on_bus = read_addresses(read)
