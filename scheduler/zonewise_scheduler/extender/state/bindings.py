@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.nodes.assumed.types import BoundPod
 from zonewise_scheduler.nodes.filters.filter_plugins import node_ports, node_resources_fit
 from zonewise_scheduler.nodes.node.node_info import PodInfo
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
@@ -32,13 +31,13 @@ class Bindings:
         self.requested: dict[str, str] = {}
         """Nodes, by UID, of the placed pods whose binding has been requested but not observed yet."""
 
-    def confirm(self, pod: PendingPod, node: str, at: float) -> None:
+    def confirm(self, pod: PendingPod, node: str) -> None:
         """Record that the API server has bound a pod.
 
         Nothing is recorded if an event has already shown the binding, or has shown that the pod is gone.
         """
         if self.requested.get(pod.uid) == node:
-            self._ledger.add_pod(BoundPod(*pod, node), at)
+            self._ledger.confirm_binding(pod, node)
 
     def node(self, uid: str) -> str:
         """Return the node to which a pod is bound, or to which its binding has been requested; "" if there is none."""

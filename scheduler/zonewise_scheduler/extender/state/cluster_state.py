@@ -209,7 +209,7 @@ class ClusterState:
     def confirm_binding(self, pod: PendingPod, node: str) -> None:
         """Record that the API server has bound a pod."""
         with self.lock:
-            self.bindings.confirm(pod, node, self._clock())
+            self.bindings.confirm(pod, node)
 
     def cancel_binding(self, uid: str, *, gone: bool) -> None:
         """Forget a placed pod that is not bound; leave it to kube-scheduler, unless it is gone."""

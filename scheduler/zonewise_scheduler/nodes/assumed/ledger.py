@@ -19,6 +19,7 @@ from zonewise_scheduler.nodes.assumed.types import (
     NO_REPORT,
     NODE_BACKOFF,
     AssumedPod,
+    BoundPod,
     LedgerCounters,
     LedgerTimeouts,
     Misprediction,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.report.node_report import NodeReport
     from zonewise_scheduler.nodes.assumed.assumed_state import AssumedState
-    from zonewise_scheduler.nodes.assumed.types import Admit, BoundPod, PendingPod
+    from zonewise_scheduler.nodes.assumed.types import Admit, PendingPod
 
 _DEFAULT_TIMEOUTS = LedgerTimeouts()
 
@@ -98,29 +99,17 @@ class Ledger:
 
     def add_pod(self, pod: BoundPod, at: float) -> None:
         """Add a pod that is bound to a node, or update it; must be called for every change of the pod."""
-        tracked = self._pods.get(pod.uid)
-        if tracked is not None and tracked.node != pod.node:
-            self._counts["forgotten"] += not tracked.bound
-            self._remove(tracked)
-            tracked = None
-        node_ledger = self._get_or_create(pod.node)
-        if tracked is None:
-            tracked = PodState(*pod[:5], hash=pod_hash(pod.namespace, pod.name))
-            self._pods[pod.uid] = tracked
-            node_ledger.add(tracked)
-            node_ledger.retry_match()
-        elif tracked.shape != pod.shape or tracked.removed_at is not None:
-            tracked.shape = pod.shape
-            tracked.removed_at, tracked.end = None, 0  # etcd was restored from a backup, so a deleted pod is back
-            node_ledger.invalidate()
-        if not tracked.bound:
-            tracked.bound, tracked.arrival = True, node_ledger.next_event()
+        tracked, node_ledger = self._track_bound(pod)
+        if not tracked.arrival:
+            tracked.arrival = node_ledger.next_event()
         was_confirmed = tracked.confirmed
         tracked.note_start(pod, at)
         if tracked.confirmed != was_confirmed:
             node_ledger.confirm_start(tracked)
-        self._unsettled.add(pod.node)
-        self._touched.add(pod.node)
+
+    def confirm_binding(self, pod: PendingPod, node: str) -> None:
+        """Record that the API server has bound a pod. Only the event that follows shows its position in the order."""
+        self._track_bound(BoundPod(*pod, node))
 
     def remove_pod(self, uid: str, at: float) -> None:
         """Mark a pod that the API deleted, or whose end its kubelet has reported (phase Succeeded or Failed)."""
@@ -363,6 +352,28 @@ class Ledger:
         )
 
     # --- private
+
+    def _track_bound(self, pod: BoundPod) -> tuple[PodState, NodeLedger]:
+        """Return the state of a bound pod, which is added or updated, and its node's ledger."""
+        tracked = self._pods.get(pod.uid)
+        if tracked is not None and tracked.node != pod.node:
+            self._counts["forgotten"] += not tracked.bound
+            self._remove(tracked)
+            tracked = None
+        node_ledger = self._get_or_create(pod.node)
+        if tracked is None:
+            tracked = PodState(*pod[:5], hash=pod_hash(pod.namespace, pod.name))
+            self._pods[pod.uid] = tracked
+            node_ledger.add(tracked)
+            node_ledger.retry_match()
+        elif tracked.shape != pod.shape or tracked.removed_at is not None:
+            tracked.shape = pod.shape
+            tracked.removed_at, tracked.end = None, 0  # etcd was restored from a backup, so a deleted pod is back
+            node_ledger.invalidate()
+        tracked.bound = True
+        self._unsettled.add(pod.node)
+        self._touched.add(pod.node)
+        return tracked, node_ledger
 
     def _get_or_create(self, node: str) -> NodeLedger:
         node_ledger = self._node_ledgers.get(node)

@@ -168,7 +168,8 @@ class NodeLedger:
         self._invalidate_state()
 
     def end_pod(self, pod: PodState, at: float) -> None:
-        """Record the end of a pod."""
+        """Record the end of a pod; one whose binding no event has shown arrived before it."""
+        pod.arrival = pod.arrival or self.next_event()
         pod.removed_at, pod.end = at, self.next_event()
         self._invalidate_state()
         self.retry_match()

@@ -40,7 +40,7 @@ class PodState:
     """Time before which the pod does not expire while it is assumed and not bound."""
     bound: bool = False
     arrival: int = 0
-    """Number of the pod's binding in the order of the node's bindings and ends; 0: not bound."""
+    """Number of the pod's binding in the order of the events of the node's bindings and ends; 0: no event yet."""
     end: int = 0
     """Number of the pod's end in the same order; 0: not ended."""
     started: float | None = None

@@ -47,7 +47,9 @@ class ReportedHoldings:
         if not ended:
             return {}
         possible = Counter(
-            pod.hash for pod in pods if pod.covered or (pod.removed_at is None and 0 < pod.arrival <= last_event)
+            pod.hash
+            for pod in pods
+            if pod.covered or (pod.removed_at is None and pod.bound and pod.arrival <= last_event)
         )
         return {pod: held for pod in ended if possible[pod.hash] == 1 and (held := self._get(pod)) is not None}
 

@@ -2,7 +2,8 @@
 
 Such a pod held its zones when the pods after it arrived, so these got other zones, which they keep after its end.
 
-1. A kubelet receives pods in the order of their bindings, and the ledger observes the bindings in the same order.
+1. A kubelet receives pods in the order of their bindings, and the ledger observes the bindings in the same order. Only
+   events count: the responses to concurrent bindings may arrive in another order.
 2. The ledger observes the end of a pod after it happened. A pod that it observes to be bound later arrived later.
 3. A pod whose start, or else its end, was observed END_DELAY before an end arrived before this end.
 4. A pod between these two arrived before the end or after it. Both are possible, so there may be several states.

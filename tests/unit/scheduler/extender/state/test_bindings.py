@@ -79,8 +79,8 @@ def test_only_a_requested_binding_is_confirmed() -> None:
     """A binding that an event has ended meanwhile is not confirmed."""
     parts, ledger = bindings()
     pod = PendingPod("p", "lab", "p", SHARED)
-    parts.confirm(pod, "n", 0.0)
+    parts.confirm(pod, "n")
     assert ledger.node_of("p") is None
     parts.requested["p"] = "n"
-    parts.confirm(pod, "n", 0.0)
+    parts.confirm(pod, "n")
     assert ledger.node_of("p") == "n"

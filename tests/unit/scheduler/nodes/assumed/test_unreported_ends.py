@@ -109,6 +109,22 @@ def test_reports_after_an_end(published: float | None) -> None:
     assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (kubelet.state, ())
 
 
+def test_responses_in_another_order_than_the_bindings() -> None:
+    """Pods b and c get their zones in the order in which events show their bindings, not in that of the responses."""
+    kubelet = fresh()
+    ledger = reported(kubelet)
+    bind(ledger, kubelet, "a", 1.0)
+    pods = [pod("b", pod_shape((1, 0))), pod("c", pod_shape((2, 0)))]
+    for pending in reversed(pods):
+        assert ledger.assume(pending, "n1", 2.0).admitted
+        ledger.confirm_binding(pending, "n1")
+    for at, pending in enumerate(pods, start=3):
+        assert kubelet.decide(pending).admitted
+        ledger.add_pod(bound_pod(pending, "n1", started=at), at)
+    end(ledger, kubelet, "a", 10.0)
+    assert ledger.state("n1") == kubelet.state
+
+
 def test_a_report_that_shows_the_pods_otherwise() -> None:
     """If a living pod would be rejected in the order of the ledger, that order is wrong, and the ends do not count."""
     kubelet = Kubelet("n1", idle_node(KIND))
