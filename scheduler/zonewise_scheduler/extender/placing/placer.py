@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.extender.failed_nodes import FailedNodes, RejectionCause
 from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED
 from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER
-from zonewise_scheduler.extender.state.nominated_pods import NOMINATED
+from zonewise_scheduler.extender.state.nominated_pods import ENDING, NOMINATED
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.extender.tables.filter_table import FilterTable
 from zonewise_scheduler.extender.tables.gang_table import GangTable
@@ -42,6 +42,7 @@ REASONS = {
     **diagnosis.LEDGER_REASONS,
     NODE_FILTER: "node(s) where assumed pods leave too little",
     NOMINATED: "node(s) that a pod waits for while preempted pods end",
+    ENDING: "node(s) whose kubelet may reject the pod while other pods end there",
 }
 """Messages for the reasons why a node may reject a pod that the arrays admit."""
 _CAUSES = {words: RejectionCause(reason) for reason, words in REASONS.items()} | {

@@ -1,4 +1,8 @@
-"""Protects nominated pods: no other pod takes the resources that their victims free on a node."""
+"""Assumes pods with regard to the pods that end: victims of nominated pods, and other terminating pods.
+
+No pod takes the resources that victims free for a nominated pod. No pod goes to a node whose kubelet may reject it
+because another pod ends before it arrives.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from zonewise_scheduler.admission.verdict import Verdict
 from zonewise_scheduler.extender.state.nominations import Nominations
 from zonewise_scheduler.extender.state.occupied_nodes import OccupiedNodes
 from zonewise_scheduler.nodes.preemption.admissions import Admissions
+from zonewise_scheduler.nodes.preemption.pending_ends import is_admitted_throughout
 
 if TYPE_CHECKING:
     from zonewise_scheduler.extender.objects.running_pods import RunningPods
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
 
 NOMINATED = "Nominated"
 """A reason in addition to those of the ledger: free resources belong to a pod that waits for its victims to end."""
+
+ENDING = "Ending"
+"""Another reason: the kubelet may reject the pod if terminating pods of the node end before it arrives."""
 
 
 class NominatedPods:
@@ -48,7 +56,8 @@ class NominatedPods:
     def assume(self, pod: PendingPod, node: str, at: float, *, allow_unreported: bool) -> Verdict:
         """Assume a pod on a node, unless a nominated pod of at least its priority would then be rejected.
 
-        kube-scheduler does the same with its own filters (RunFilterPluginsWithNominatedPods).
+        kube-scheduler does the same with its own filters (RunFilterPluginsWithNominatedPods). The node is also rejected
+        if the end of a terminating pod may let its kubelet reject the pod.
         """
         waiting = self._waiting.get(pod.uid)
         priority = waiting.spec.priority if waiting is not None else 0
@@ -60,11 +69,22 @@ class NominatedPods:
         if self._ledger.node_of(pod.uid) == node:
             nominations = []  # its resources count already
         admitted = [each for each in nominations if self.is_admitted(each)]
+        survives_ends = self._survives_ends(pod, node, priority)
         verdict = self._ledger.assume(pod, node, at, allow_unreported=allow_unreported)
         if verdict.admitted and not all(map(self.is_admitted, admitted)):
             self._ledger.forget(pod.uid, at)
             return Verdict(admitted=False, reason=NOMINATED)
+        if verdict.admitted and not survives_ends:
+            self._ledger.forget(pod.uid, at)
+            return Verdict(admitted=False, reason=ENDING)
         return verdict
+
+    def _survives_ends(self, pod: PendingPod, node: str, priority: int) -> bool:
+        """Return whether no end of a terminating pod lets the kubelet reject a pod, as far as holdings are known."""
+        if len(pod.shape.containers) == 1 or not any(each.fields.terminating for each in self._running.on_node(node)):
+            return True
+        occupied = self.occupied.get(node, pod.uid, priority)
+        return occupied is None or is_admitted_throughout(occupied, pod.shape)
 
     def _is_sibling(self, waiting: WaitingPod | None, nomination: Nomination) -> bool:
         """Return whether a nominated pod is in the same gang: its members are placed together on any of their nodes."""
