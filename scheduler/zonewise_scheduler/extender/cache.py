@@ -346,6 +346,8 @@ class ExtenderCache:
         return self._direct_binding and waiting is not None and self._state.waiting.is_bindable(waiting)
 
     def _reject(self, pod: PendingPod, result: ScheduleResult) -> ScheduleResult:
+        if self._units.claims:
+            self.changed.set()  # this pod may have claimed nodes that other pods can have now
         with self._state.lock:
             self._state.unschedulable.add(pod, self._placer.table.revision)
         return result

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlan, JointPlanner, Slot, kind_of
+from zonewise_scheduler.extender.placing.node_claims import NodeClaims
 from zonewise_scheduler.extender.placing.placer import NodesWithout, PodPlacement
 from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
@@ -48,13 +49,15 @@ class UnitPlacer:
         self._placer = placer
         self._gangs = gangs
         self._planner = JointPlanner(state, placer)
+        self.claims = NodeClaims(state, placer)
 
     # --- passes
 
     def place_all(self, now: float) -> PassResult:
         """Assume units, each after the gangs that precede it, until nothing more fits or MAX_PLACED is reached."""
         units, others, fresh = self._waiting(now)
-        current = _Pass(self._state, self._placer, now)
+        self.claims.update(now)
+        current = _Pass(self._state, self._placer, self.claims, now)
         self._gangs.begin_pass()
         gangs, later = self._gangs.ranks, units
         for _, group in groupby(units, lambda unit: (_priority(unit), bisect_right(gangs, unit.rank[:2]))):
@@ -83,7 +86,8 @@ class UnitPlacer:
         for unit in units:
             if plan is None or current.is_full:
                 break
-            placement = self.place_by_plan(unit.pods[0], plan, None, current.now) if unit in packable else None
+            nodes = NodesWithout(self._placer.table, self.claims.before(unit.rank))
+            placement = self.place_by_plan(unit.pods[0], plan, nodes, current.now) if unit in packable else None
             if placement is not None:
                 current.add(unit, [placement])
         reserved = plan.reserved_nodes() if plan is not None else frozenset[str]()
@@ -143,12 +147,10 @@ class UnitPlacer:
         pods = [unit.pods[0] for unit in units]
         return self._planner.plan([*pods, *(pod for pod in fresh if self._planner.is_packable(pod))], now)
 
-    def place_by_plan(
-        self, waiting: WaitingPod, plan: JointPlan, nodes: NodeSet | None, now: float
-    ) -> PodPlacement | None:
-        """Assume a pod in one of its slots, on one of `nodes` or on any node; return None if no slot is open."""
+    def place_by_plan(self, waiting: WaitingPod, plan: JointPlan, nodes: NodeSet, now: float) -> PodPlacement | None:
+        """Assume a pod in one of its slots on one of `nodes`; return None if no slot is open."""
         for slot in _distinct(plan.slots.get(kind_of(waiting), ())):
-            if (nodes is not None and slot.node not in nodes) or self._planner.is_held(plan, waiting, slot, now):
+            if slot.node not in nodes or self._planner.is_held(plan, waiting, slot, now):
                 continue
             if not self._is_open(waiting, slot.node, now):
                 self._planner.skip(plan, waiting, slot, NODE_FILTER)
@@ -168,7 +170,7 @@ class UnitPlacer:
 class _Pass:
     """A pass in progress."""
 
-    def __init__(self, state: ClusterState, placer: Placer, now: float) -> None:
+    def __init__(self, state: ClusterState, placer: Placer, claims: NodeClaims, now: float) -> None:
         self.placed = 0
         self.done: set[PodUnit] = set()
         self.plan: JointPlan | None = None
@@ -176,6 +178,7 @@ class _Pass:
         self.now = now
         self._state = state
         self._placer = placer
+        self._claims = claims
         self._budget = JudgingBudget()
         self._rejected: set[tuple[PodKind, frozenset[str]]] = set()
         # shapes that no node has admitted in this pass: nothing becomes free while it runs
@@ -193,11 +196,11 @@ class _Pass:
         self.done.add(unit)
 
     def by_score(self, units: Sequence[PodUnit], reserved: frozenset[str]) -> None:
-        """Assume units on the nodes with the best scores, except reserved ones."""
+        """Assume units on the nodes with the best scores, except reserved and claimed ones."""
         for unit in units:
             if self.is_full:
                 return
-            if unit not in self.done and (placements := self._place(unit, reserved)):
+            if unit not in self.done and (placements := self._place(unit, reserved | self._claims.before(unit.rank))):
                 self.add(unit, placements)
 
     def _place(self, unit: PodUnit, reserved: frozenset[str]) -> list[PodPlacement]:

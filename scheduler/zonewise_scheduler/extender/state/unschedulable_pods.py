@@ -130,6 +130,18 @@ class UnschedulablePods:
             del self._queues[shape]
             self._rotation.pop(shape, None)
 
+    def revision_of_due(self, uid: str, now: float) -> int | None:
+        """Return the revision at which a pod was rejected, or None if it is unknown or in backoff.
+
+        A pod that has just been requeued counts as due until kube-scheduler tries it.
+        """
+        shape = self._shapes.get(uid)
+        if shape is None:
+            return None
+        queue = self._queues[shape]
+        entry = queue.pods[uid]
+        return entry.rejected_at if now >= entry.backoff_end or uid in queue.requeued else None
+
     def most_common_shapes(self, limit: int) -> tuple[PendingShape, ...]:
         """Return the most common shapes with counts, rounded to a power of two so that cached scores remain valid."""
         queues = self._queues.items()

@@ -158,6 +158,14 @@ class WaitingPods:
         waiting = self._pods.get(uid)
         return waiting is not None and self._is_requested(waiting)
 
+    def left_to_scheduler(self) -> Iterator[WaitingPod]:
+        """Yield the pods that kube-scheduler has tried and that a pass may not bind, without members of gangs."""
+        for waiting in self._pods.values():
+            spec = waiting.spec
+            is_single = spec.group is None and not spec.has_workload and not spec.gated
+            if is_single and not self._is_exact(waiting) and self._is_requested(waiting):
+                yield waiting
+
     def fresh(self, at: float) -> list[WaitingPod]:
         """Return the new pods that kube-scheduler will soon filter and that may then be bound."""
         recent = (pod for pod in reversed(self._pods.values()) if not self._is_requested(pod))

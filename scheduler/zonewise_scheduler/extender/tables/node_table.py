@@ -210,6 +210,12 @@ class NodeTable:
         revisions.sort()
         return revisions[-_MAX_CHANGES:].tolist()
 
+    def changed_since(self, shape: PodShape, revision: int) -> list[str]:
+        """Return the nodes that may admit a pod and have changed after a revision."""
+        fits = self._table.fits(shape)
+        rows = np.flatnonzero((fits != REJECTED) & (self._changed[: fits.size] > revision))
+        return [self._names[row] for row in rows.tolist() if shape not in self._rejections.get(row, ())]
+
     # --- rows
 
     def _new_row(self, name: str) -> int:
