@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 MAX_BODY_BYTES = 64 << 20
 """Maximum body in bytes. 65,000 names of maximum length take 17 MB, and a pod at most 1.5 MiB (etcd's limit). An
 extender that is not nodeCacheCapable receives whole nodes: 4,000 of them fit."""
+MAX_POD_BYTES = 4 << 20
+"""Maximum bytes of the pod in a body. The API server accepts requests of at most 3 MiB (MaxRequestBodyBytes). A pod of
+64 MB, decoded, would take more memory than the extender may have, and other calls would wait for seconds."""
 
 
 class Extender(Protocol):
@@ -85,7 +90,7 @@ class ExtenderHandler:
         return response
 
     def _filter(self, body: bytes) -> ExtenderFilterResult:
-        arguments = _ARGUMENTS.decode(body)
+        arguments = _decode(_ARGUMENTS, body)
         candidates = CandidateNodes(arguments)
         try:
             return self._verbs.filter(arguments.pod, candidates)
@@ -98,14 +103,14 @@ class ExtenderHandler:
             return ExtenderFilterResult(error=f"zonewise: {error.__class__.__name__}: {error}")
 
     def _prioritize(self, body: bytes) -> list[HostPriority]:
-        arguments = _ARGUMENTS.decode(body)
+        arguments = _decode(_ARGUMENTS, body)
         try:
             return self._verbs.prioritize(arguments.pod, CandidateNodes(arguments))
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
 
     def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
-        arguments = _PREEMPTION.decode(body)
+        arguments = _decode(_PREEMPTION, body)
         try:
             return ExtenderPreemptionResult(self._verbs.preempt(arguments.pod, arguments.victims()))
         except FieldError as error:
@@ -121,11 +126,25 @@ class ExtenderHandler:
         return ExtenderBindingResult()
 
 
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decode arguments. Raises RequestError if the pod is too large to be decoded, and msgspec.DecodeError."""
+    if len(body) > MAX_POD_BYTES and len(bytes(_POD.decode(body).pod)) > MAX_POD_BYTES:
+        raise RequestError(f"Pod: larger than {MAX_POD_BYTES} bytes")
+    return decoder.decode(body)
+
+
 def _bad_request(path: str, reason: str) -> Response:
     log.warning("%s: invalid request: %s", path, reason)
     return text_response(400, f"{reason}\n")
 
 
+class _RawPod(msgspec.Struct, rename="pascal"):
+    """The pod of any arguments, unparsed."""
+
+    pod: msgspec.Raw = msgspec.Raw()
+
+
+_POD = msgspec.json.Decoder(_RawPod)
 _ARGUMENTS = msgspec.json.Decoder(ExtenderArgs)
 _PREEMPTION = msgspec.json.Decoder(ExtenderPreemptionArgs)
 _BINDING = msgspec.json.Decoder(ExtenderBindingArgs)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.extender_caches import DirectCluster
 from zonewise_common.service.handlers import Request
-from zonewise_scheduler.extender.handler import ExtenderHandler
+from zonewise_scheduler.extender.handler import MAX_POD_BYTES, ExtenderHandler
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
 from zonewise_scheduler.extender.verbs import ExtenderVerbs
+
+if TYPE_CHECKING:
+    from zonewise_common.service.handlers import Response
 
 BURSTABLE = {
     "metadata": {"uid": "uid-web", "name": "web", "namespace": "lab"},
@@ -33,10 +36,25 @@ WHOLE_VICTIMS = {
 )
 def test_passed_through_victims_keep_their_budget_violations(proposed: dict[str, Any]) -> None:
     """If no kubelet aligns the pod, kube-scheduler gets its own victims back, with their budget violations."""
+    response = call("/preempt", {"Pod": BURSTABLE, **proposed})
+    assert json.loads(response.body) == {"NodeNameToMetaVictims": META_VICTIMS}
+
+
+@pytest.mark.parametrize("path", ["/filter", "/prioritize", "/preempt"])
+def test_a_pod_that_no_api_server_would_accept_is_not_decoded(path: str) -> None:
+    """A pod above the limit is rejected with a message. Only the pod counts, not the names of nodes."""
+    annotations = {"a": "x" * MAX_POD_BYTES}
+    response = call(path, {"Pod": {**BURSTABLE, "metadata": {"annotations": annotations}}})
+    assert (response.status, response.body) == (400, b"Pod: larger than 4194304 bytes\n")
+    response = call(path, {"Pod": BURSTABLE, "NodeNames": ["n", "x" * MAX_POD_BYTES]})
+    assert response.status == 200
+
+
+def call(path: str, arguments: dict[str, Any]) -> Response:
+    """Return the response of a new extender with two nodes."""
     metrics = ExtenderMetrics()
     client: Any = None
     informers: Any = SimpleNamespace(unsynced=[])
     verbs = ExtenderVerbs(DirectCluster("n", "m").cache, client, metrics, informers)
-    body = json.dumps({"Pod": BURSTABLE, **proposed}).encode()
-    response = ExtenderHandler(verbs, metrics, bind=False).handle(Request("POST", "/preempt", body=body))
-    assert json.loads(response.body) == {"NodeNameToMetaVictims": META_VICTIMS}
+    body = json.dumps(arguments).encode()
+    return ExtenderHandler(verbs, metrics, bind=False).handle(Request("POST", path, body=body))
