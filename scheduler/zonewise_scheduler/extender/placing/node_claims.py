@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.extender.placing.joint_plan import kind_of
 from zonewise_scheduler.extender.state.waiting_pods import PodUnit
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.extender.placing.joint_plan import PodKind
     from zonewise_scheduler.extender.placing.placer import Placer
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 HOLD = 1.0
 """Maximum seconds for which a node is held. The requeuer takes up to 0.25 s, and kube-scheduler retries the pod at once
 while no other pod is due."""
-MAX_CLAIMANTS = 32
-"""Maximum pods that claim nodes at a time, the first by rank: each is compared with all nodes."""
+MAX_CLAIMANTS = 16
+"""Maximum pods that claim nodes at a time, the first by rank: each kind of pod is compared with all nodes."""
 
 Rank = tuple[int, float, int]
 
@@ -37,11 +39,17 @@ class NodeClaims:
 
     def update(self, now: float) -> None:
         """Determine the claims for the current state of the nodes."""
-        claimed = [(rank, self._nodes(waiting, revision)) for rank, waiting, revision in self._claimants(now)]
-        names = frozenset[str]().union(*(nodes for _, nodes in claimed))
+        nodes: dict[tuple[PodKind, int], frozenset[str]] = {}  # by kind of pod and revision of its rejection
+        claimed: list[tuple[Rank, frozenset[str]]] = []
+        for rank, waiting, revision in self._claimants(now):
+            key = kind_of(waiting), revision
+            if key not in nodes:
+                nodes[key] = self._nodes(waiting, revision)
+            claimed.append((rank, nodes[key]))
+        names = frozenset[str]().union(*nodes.values())
         self._since = {name: self._since.get(name, now) for name in names}
         held = frozenset(name for name, since in self._since.items() if now < since + HOLD)
-        self._claims = [(rank, nodes & held) for rank, nodes in claimed if nodes & held]
+        self._claims = [(rank, claim & held) for rank, claim in claimed if claim & held]
 
     def before(self, rank: Rank) -> frozenset[str]:
         """Return the nodes that pods of a better rank claim."""
