@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from support.clock import Clock
-from support.ledger_kubelets import SINGLE, Kubelet, node_kind
+from support.ledger_kubelets import SINGLE, Kubelet, node_kind, pod_shape
 from zonewise_scheduler.admission.node import NodeKind, Resource, idle_node
 from zonewise_scheduler.extender.cache import ExtenderCache
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
@@ -126,3 +126,15 @@ class DirectCluster:
     def report(self, name: str) -> None:
         """Publish the report of a node."""
         self.cache.update_report(None, PublishedReport(self.kubelets[name].report(), self.clock()))
+
+
+def full_cluster() -> DirectCluster:
+    """Return a cluster of one node, n, whose two zones are used by the running pods p and q."""
+    cluster = DirectCluster("n")
+    for name in "pq":
+        cluster.create(name, pod_shape((8, 0)))
+        assert cluster.filter(name).node == "n"
+        cluster.bound[name] = "n"
+        assert cluster.arrive(name)
+    cluster.report("n")
+    return cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.extender_caches import DirectCluster
+from support.extender_caches import DirectCluster, full_cluster
 from support.ledger_kubelets import pod_shape
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.placing import node_claims
@@ -20,13 +20,7 @@ def cluster_with_room(*, priority: int = 0) -> DirectCluster:
 
     `priority`: of the young pod.
     """
-    cluster = DirectCluster("n")
-    for name in "pq":
-        cluster.create(name, WHOLE)
-        assert cluster.filter(name).node == "n"
-        cluster.bound[name] = "n"
-        assert cluster.arrive(name)
-    cluster.report("n")
+    cluster = full_cluster()
     cluster.create("old", WHOLE, constraints=SPREAD)
     cluster.clock.advance(1)
     cluster.create("young", WHOLE, priority=priority)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from support.extender_caches import KIND, DirectCluster
+from support.extender_caches import KIND, DirectCluster, full_cluster
 from support.ledger_kubelets import GPU, SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.pod import Container, PodShape
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
 
 HALF, MOST, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
-
-
-def full_cluster() -> DirectCluster:
-    """Return a cluster of one node whose two zones are used by the running pods p and q."""
-    cluster = DirectCluster("n")
-    for name in "pq":
-        cluster.create(name, WHOLE)
-        assert cluster.filter(name).node == "n"
-        cluster.bound[name] = "n"
-        assert cluster.arrive(name)
-    cluster.report("n")
-    return cluster
 
 
 def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
