@@ -18,6 +18,14 @@
     stopped
     runs       Admitted                         Workload: PodsReady, reclaimablePods, its placement if it shrinks
 
+A job may name its Workload (workloads/prebuilt.py). That Workload is neither created, replaced nor adapted:
+
+    any        has no controller                Workload: the job becomes its controller
+    runs       absent, or does not match        the next write of a stop, without the additions
+    held       absent, or of another job        none: the job is invalid until the Workload is free
+    held       does not match                   Workload: Finished, reason OutOfSync
+    any        matches                          as above
+
 If the queue label of a job is removed, the job leaves the queue once it is held: its Workload is then deleted. Until
 then it continues in its queue, as Kueue's webhook requires (pkg/controller/jobframework/validation.go).
 
@@ -31,7 +39,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS, WORKLOADS
-from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
+from zonewise_scheduler.controller.cluster_cache import object_version, owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.batch_job import is_stopping
 from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, surplus_pods
 from zonewise_scheduler.controller.jobs.injected import (
@@ -54,6 +62,12 @@ from zonewise_scheduler.controller.workloads.manifest import (
     ManifestOptions,
     build_workload,
     declared_changes,
+)
+from zonewise_scheduler.controller.workloads.prebuilt import (
+    PREBUILT_WORKLOAD,
+    is_of_another_job,
+    prebuilt_workload_key,
+    take_ownership,
 )
 from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
 from zonewise_scheduler.controller.workloads.shrunk_placement import shrink_placement
@@ -90,6 +104,8 @@ class JobState(NamedTuple):
     """Number of observed pods of its Workloads that have not finished."""
     dependency_waits: bool = False
     """Whether a Job on which it depends must end first."""
+    prebuilt: Json | None = None
+    """The Workload that the job names; None: it names none, or this Workload does not exist."""
 
 
 class JobContext(NamedTuple):
@@ -115,12 +131,19 @@ def next_job_write(state: JobState, context: JobContext) -> Write | None:
     finished = state.adapter.finished(state.job)
     if not labels.get(QUEUE_LABEL) and (not state.workloads or (finished is None and _is_held(state))):
         return _leave_queue(state)
+    if name := prebuilt_workload_key(state.job):
+        return _with_prebuilt(state, context, name, finished)
+    return _with_own(state, context, finished)
+
+
+def _with_own(state: JobState, context: JobContext, finished: FinishedJob | None) -> Write | None:
+    """Return the next write of a job whose Workload is created for it."""
     matching, others = _split(state, has_ended=finished is not None)
     if others:
         key, workload = others[0]
         if matching is None and _may_be_adapted(state, workload):
             return patch_workload(workload, key, "follow the job", _requirement_changes(state, context))
-        return Write(Verb.DELETE, workload_key(key), "delete a Workload that does not match", uid=uid_of(workload))
+        return _delete(key, workload)
     if matching is None:
         return None if finished is not None else _without_workload(state, context)
     return _with_workload(state, context, *matching, finished)
@@ -168,13 +191,60 @@ def _requirement_changes(state: JobState, context: JobContext) -> Json:
     return {"spec": {field: spec.get(field) for field in _REQUIREMENTS}}
 
 
+def _delete(key: str, workload: Json) -> Write:
+    return Write(Verb.DELETE, workload_key(key), "delete a Workload that does not match", uid=uid_of(workload))
+
+
+def _with_prebuilt(state: JobState, context: JobContext, name: str, finished: FinishedJob | None) -> Write | None:
+    """Return the next write of a job that names its Workload. Raises FieldError if this Workload is absent."""
+    for key, other in state.workloads.items():
+        if key != name:
+            return _delete(key, other)
+    workload = state.prebuilt
+    if workload is None or is_of_another_job(workload, state.job):
+        return None if finished is not None else _without_prebuilt(state, name)
+    if not owner_uid(workload):
+        body = take_ownership(workload, state.job, state.adapter.resource)
+        return patch_workload(workload, name, "own the prebuilt Workload", body)
+    if finished is None and not matches(workload, state.adapter, state.job, is_prebuilt=True):
+        return _out_of_sync(state, context, name, workload)
+    return _with_workload(state, context._replace(manifest=ManifestOptions()), name, workload, finished)
+
+
+def _without_prebuilt(state: JobState, name: str) -> Write | None:
+    if _runs_alone(state):
+        return _restore(state)
+    what = "does not exist" if state.prebuilt is None else "belongs to another job"
+    raise FieldError(PREBUILT_WORKLOAD, f"Workload {name} {what}")
+
+
+def _out_of_sync(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
+    """Stop a job, then end the Workload that it names but does not match."""
+    if _runs_alone(state):
+        return _restore(state)
+    if not _is_held(state) or is_true(workload, "Finished"):
+        return None
+    message = "The prebuilt workload is out of sync with its user job"
+    return patch_status(workload, name, "finish", finish_for(workload, "OutOfSync", message, context.now))
+
+
+def _runs_alone(state: JobState) -> bool:
+    """Return whether a job without a Workload is not stopped yet."""
+    return not state.adapter.is_suspended(state.job) or is_injected(state.job)
+
+
+def _restore(state: JobState) -> Write | None:
+    """Return the next write of a stop without a Workload."""
+    original = without_injected(state.job, state.adapter.pod_sets(state.job))
+    return _job_write(state, state.adapter.next_stop(state.job, original))
+
+
 def _without_workload(state: JobState, context: JobContext) -> Write | None:
-    pod_sets = state.adapter.pod_sets(state.job)
-    if not state.adapter.is_suspended(state.job) or is_injected(state.job):
-        original = without_injected(state.job, pod_sets)
-        return _job_write(state, state.adapter.next_stop(state.job, original))
+    if _runs_alone(state):
+        return _restore(state)
     if state.dependency_waits:
         return None
+    pod_sets = state.adapter.pod_sets(state.job)
     workload = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)
     key = ObjectKey(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
     return Write(Verb.CREATE, key, "create the Workload", workload, workload=key.namespaced_name)

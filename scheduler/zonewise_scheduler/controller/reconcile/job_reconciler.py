@@ -14,6 +14,8 @@ from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_ki
 from zonewise_scheduler.controller.reconcile.dependent_jobs import DependentJobs
 from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
+from zonewise_scheduler.controller.reconcile.prebuilt_workloads import PrebuiltWorkloads
+from zonewise_scheduler.controller.workloads.prebuilt import prebuilt_workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +50,7 @@ class JobReconciler:
         self._active_pods = active_pods
         self._dirty: dict[ObjectKey, None] = {}
         self._dependents = DependentJobs(find)
+        self._prebuilt = PrebuiltWorkloads()
         self._writers: dict[ObjectKey, ObjectKey] = {}
         """The job that last had a write for an object, by key of that object. Another write may still be pending."""
 
@@ -61,6 +64,7 @@ class JobReconciler:
             self.by_uid[uid_of(new)] = key
         if key.resource == JOBS:
             self._dirty.update(dict.fromkeys(self._dependents.change(key, new)))
+        self._prebuilt.change(key, new)
         self._mark_parent(new or old)
 
     def mark(self, key: ObjectKey) -> None:
@@ -81,9 +85,11 @@ class JobReconciler:
         self._dirty.clear()
 
     def mark_owner(self, workload: Json) -> None:
-        """Check the job that owns a Workload."""
+        """Check the job that owns a Workload, and the jobs that name it."""
         if (job := self.by_uid.get(workload_owner_uid(workload))) is not None:
             self._dirty[job] = None
+        metadata: Json = workload["metadata"]
+        self._dirty.update(dict.fromkeys(self._prebuilt.jobs_of(f"{metadata['namespace']}/{metadata['name']}")))
 
     def writes(self, context: JobContext) -> Iterator[Write]:
         """Yield the next writes of jobs that have changed."""
@@ -116,7 +122,8 @@ class JobReconciler:
             return []
         pods = sum(map(self._active_pods, workloads))
         waits = key.resource == JOBS and not workloads and self._dependents.waits(key, job)
-        write = next_job_write(JobState(key, job, of_job, workloads, pods, waits), context)
+        prebuilt = self._workloads.by_key.get(prebuilt_workload_key(job))
+        write = next_job_write(JobState(key, job, of_job, workloads, pods, waits, prebuilt), context)
         return [] if write is None else [write]
 
     def _mark_parent(self, child: Json | None) -> None:

@@ -22,6 +22,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
 )
 from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, leader_worker_set_problems
 from zonewise_scheduler.controller.webhooks.rules import annotations_of, is_suspended, labels_of, queue_name
+from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION, QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
@@ -78,6 +79,8 @@ def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:
     for name in (QUEUE_LABEL, PRIORITY_CLASS_LABEL):
         if name in labels and (name == PRIORITY_CLASS_LABEL or labels[name]):
             yield from check_object_name(label_field(name), labels[name])
+    if prebuilt := prebuilt_workload_name(job):
+        yield from check_object_name(annotation_field(PREBUILT_WORKLOAD), prebuilt)
     yield from check_walltime(labels, annotations)
     yield from check_annotation_sizes(annotations, "metadata.")
     for path, template in pod_templates(job):
@@ -121,6 +124,9 @@ def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterat
         yield problem(label_field(QUEUE_LABEL), queue, "cannot be removed where the namespace has a default queue")
     if rules.manages_without_queue_name and not queue and was_held and not is_held:
         yield from _start_without_queue(request, rules)
+    before, now = map(prebuilt_workload_name, (request.old, request.obj))
+    if before != now and not is_held:
+        yield _frozen(annotation_field(PREBUILT_WORKLOAD), before, now)
     yield from _walltime_changes(request, may_change=was_held and is_held)
     yield from _priority_changes(request, may_add=is_held)
     if request.group_kind == _BATCH_JOB and not was_held:

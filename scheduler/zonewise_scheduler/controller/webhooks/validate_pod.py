@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     whole_number,
 )
 from zonewise_scheduler.controller.webhooks.rules import annotations_of, labels_of
+from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
@@ -42,5 +43,8 @@ def pod_problems(request: AdmissionRequest) -> Iterator[str]:
         yield f"{name} and {field} must be set together: set both, or neither for a single pod"
     if total is not None and not whole_number(total):
         yield problem(annotation_field(GROUP_TOTAL_ANNOTATION), total, "must be the number of pods of the group")
+    if (prebuilt := prebuilt_workload_name(request.obj)) and prebuilt != group:
+        advice = "must be the name of its group" if group else "is only possible for jobs and pod groups: remove it"
+        yield problem(annotation_field(PREBUILT_WORKLOAD), prebuilt, advice)
     yield from check_walltime(labels, annotations)
     yield from check_topology_request(annotations, "metadata.")

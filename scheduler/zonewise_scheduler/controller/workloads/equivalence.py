@@ -9,6 +9,8 @@ both. If its user changes what it requests, a Workload without quota is adapted,
 | number of pods | with the admitted number if the job started with fewer, else with the submitted number |
 | number of pods of an elastic job | not without quota; while it runs or stops, it needs no more than are still held |
 | tolerations, node selector, affinity | while the job is held without quota: nothing is added to them then |
+
+Of a Workload that its job names, node selector and affinity are not compared, as in Kueue: nothing can adapt it.
 """
 
 from __future__ import annotations
@@ -31,17 +33,22 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 _REQUESTS = ("containers", "initContainers")
-_DIRECTIVES = ("tolerations", "nodeSelector", "affinity")
+_TOLERATIONS = ("tolerations",)
+_DIRECTIVES = (*_TOLERATIONS, "nodeSelector", "affinity")
 
 
-def matches(workload: Json, adapter: JobAdapter, job: Json) -> bool:
-    """Return whether a Workload matches a job. Raises FieldError for an invalid job or Workload."""
+def matches(workload: Json, adapter: JobAdapter, job: Json, *, is_prebuilt: bool = False) -> bool:
+    """Return whether a Workload matches a job; `is_prebuilt`: the job names it.
+
+    Raises FieldError for an invalid job or Workload.
+    """
     if not is_owner(workload, job) or _declared_seconds(workload) != _label_seconds(job):
         return False
     originals, pod_sets = read_pod_set_manifests(workload), adapter.pod_sets(job)
     is_held, has_quota = adapter.is_suspended(job), is_true(workload, QUOTA_RESERVED)
     admitted = _admitted_counts(workload) if has_quota else {}
-    fields = _DIRECTIVES + _REQUESTS if is_held and not has_quota else _REQUESTS
+    directives = _TOLERATIONS if is_prebuilt else _DIRECTIVES
+    fields = directives + _REQUESTS if is_held and not has_quota else _REQUESTS
     if len(originals) != len(pod_sets):
         return False
     has_counts = all(

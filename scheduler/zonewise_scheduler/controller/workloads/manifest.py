@@ -69,8 +69,7 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     if problems:
         field, _, problem = problems[0].partition(": ")
         raise FieldError(field, problem)
-    if _LABEL_VALUE.fullmatch(uid):
-        labels[JOB_UID_LABEL] = uid
+    labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
     spec: Json = {
@@ -120,6 +119,11 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
     observed = FieldReader(workload, "", []).child("metadata").pairs("annotations").get(MAX_RUN_ANNOTATION)
     follow: Json = {} if wanted == observed else {"metadata": {"annotations": {MAX_RUN_ANNOTATION: wanted}}}
     return {**follow, "spec": changes} if changes else follow
+
+
+def job_uid_label(uid: str) -> dict[str, str]:
+    """Return the label that names the UID of a Workload's job; empty if the UID is not a valid label value."""
+    return {JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
 def owner_reference(resource: Resource, name: str, uid: str) -> Json:

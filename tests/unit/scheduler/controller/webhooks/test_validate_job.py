@@ -15,6 +15,7 @@ SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 RUN = "zonewise.dev/max-run-seconds"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 TOPOLOGY = "kueue.x-k8s.io/podset"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
 
 
@@ -40,6 +41,8 @@ def test_valid_jobs(valid: Any) -> None:
     [
         (f"metadata.labels[{QUEUE}]", "'Team_A'", job("Team_A")),
         (f"metadata.labels[{PRIORITY}]", "'High!'", job("q", labels={PRIORITY: "High!"})),
+        (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", {PREBUILT: "A_B"})),
+        (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", labels={PREBUILT: "A_B"})),
         (f"metadata.annotations[{MIN}]", "'4' must be a number from 1 to 3", job("q", {MIN: "4"})),
         (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),
         (f"metadata.annotations[{MIN}]", "'1.5'", job("q", {MIN: "1.5"})),
@@ -104,6 +107,7 @@ HELD: Any = {"suspend": True}
         (f"metadata.labels[{QUEUE}]", job("a", **RUNNING), job(**RUNNING)),
         (f"metadata.labels[{QUEUE}]", job(**RUNNING), job("a", **RUNNING)),
         (f"metadata.labels[{QUEUE}]", job("a", **HELD), job("b", **RUNNING)),
+        (f"metadata.annotations[{PREBUILT}]", job("a", **RUNNING), job("a", {PREBUILT: "w"}, **RUNNING)),
         (f"metadata.labels[{SECONDS}]", job("a", **RUNNING), job("a", labels={SECONDS: "9"}, **RUNNING)),
         (f"metadata.labels[{SECONDS}]", job("a", **HELD), job("a", labels={SECONDS: "9"}, **RUNNING)),
         (f"metadata.annotations[{RUN}]", job("a", {RUN: "1h"}, **RUNNING), job("a", {RUN: "9h"}, **RUNNING)),
@@ -121,6 +125,8 @@ def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
     [
         (job("a", **HELD), job("b", **HELD)),
         (job("a", **RUNNING), job("b", **HELD)),
+        (job("a", **HELD), job("a", {PREBUILT: "w"}, **HELD)),
+        (job("a", labels={PREBUILT: "w"}, **RUNNING), job("a", {PREBUILT: "w"}, **RUNNING)),
         (job("a", **HELD), job("a", labels={SECONDS: "9"}, **HELD)),
         (job("a", **RUNNING), job("a", **RUNNING, parallelism=3)),
         # a start with a partial admission has the number of admitted pods

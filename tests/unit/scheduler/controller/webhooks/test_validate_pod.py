@@ -10,10 +10,17 @@ from support.admission_reviews import pod, problems_of
 
 GROUP = "kueue.x-k8s.io/pod-group-name"
 TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 
 
 @pytest.mark.parametrize(
-    "valid", [pod(), pod(labels={GROUP: "g"}, annotations={TOTAL: "2"}), pod(annotations={GROUP: "g", TOTAL: "1"})]
+    "valid",
+    [
+        pod(),
+        pod(labels={GROUP: "g"}, annotations={TOTAL: "2"}),
+        pod(annotations={GROUP: "g", TOTAL: "1"}),
+        pod(annotations={GROUP: "g", TOTAL: "1", PREBUILT: "g"}),
+    ],
 )
 def test_valid_pods(valid: Any) -> None:
     assert problems_of(valid) == ""
@@ -29,6 +36,8 @@ def test_valid_pods(valid: Any) -> None:
         ("'0'", pod(labels={GROUP: "g"}, annotations={TOTAL: "0"})),
         ("'G G'", pod(annotations={GROUP: "G G", TOTAL: "2"})),
         ("can only be true", pod(labels={"kueue.x-k8s.io/managed": "no"})),
+        ("must be the name of its group", pod(annotations={GROUP: "g", TOTAL: "1", PREBUILT: "other"})),
+        ("is only possible for jobs and pod groups", pod(labels={PREBUILT: "w"})),
         ("max-run-seconds", pod(annotations={"zonewise.dev/max-run-seconds": "soon"})),
         ("exclude each other", pod(annotations={
             "kueue.x-k8s.io/podset-required-topology": "a", "kueue.x-k8s.io/podset-preferred-topology": "a"})),
