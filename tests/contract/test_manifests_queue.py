@@ -275,6 +275,15 @@ def test_pods_of_a_queue_are_gated(live: Live) -> None:
     assert made["spec"]["schedulingGates"] == [{"name": ADMISSION_GATE}, {"name": TOPOLOGY_GATE}]
 
 
+def test_only_a_held_pod_may_change_its_queue(live: Live) -> None:
+    for body, queue in ((pod("q"), "other"), (pod("", schedulingGates=[{"name": ADMISSION_GATE}]), "q")):
+        path = f"/api/v1/namespaces/{live.namespace}/pods/{live.create(body).ok()['metadata']['name']}"
+        live.admin.patch(path, {"metadata": {"labels": {QUEUE: queue}}}).ok()
+        live.admin.patch(path, {"spec": {"schedulingGates": None}}).ok()
+        answer = live.admin.patch(path, {"metadata": {"labels": {QUEUE: "third"}}})
+        assert (answer.status, "create other pods" in answer.body["message"]) == (422, True)
+
+
 def test_invalid_jobs_are_rejected(live: Live) -> None:
     answer = live.create(job("q", {"zonewise.dev/max-run-seconds": "-5"}))
     assert "metadata.annotations[zonewise.dev/max-run-seconds]: '-5'" in answer.body["message"]
