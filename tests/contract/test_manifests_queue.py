@@ -10,7 +10,7 @@ from unittest.mock import create_autospec
 import pytest
 import yaml
 
-from support.admission_reviews import QUEUE, job, pod
+from support.admission_reviews import QUEUE, job, owned_by, pod
 from support.apiserver import RealServer, real_server
 from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, objects, of_kind, rendered, rights
 from support.waiting import eventually
@@ -218,7 +218,7 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
     own = real_server.new_namespace("jobs")
     token = real_server.service_account_token(NAMESPACE, ACCOUNT)
     with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
-        handler = WebhookHandler(AdmissionRules(suspend_paths(adapters_by_kind()), _has_no_default_queue))
+        handler = WebhookHandler(AdmissionRules(suspend_paths(adapters_by_kind()), _has_default_queue))
         server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
         server.step()
         _call_at(real_server.admin, f"https://localhost:{server.port}")
@@ -242,8 +242,8 @@ def _wait_for_policies(admin: Api) -> None:
         eventually(lambda change=change: admin.patch(path, {"metadata": change}, dryRun="All").status == 422)
 
 
-def _has_no_default_queue(_namespace: str) -> bool:
-    return False
+def _has_default_queue(namespace: str) -> bool:
+    return namespace.startswith("defaulted")
 
 
 def _paths() -> list[str]:
@@ -282,6 +282,36 @@ def test_only_a_held_pod_may_change_its_queue(live: Live) -> None:
         live.admin.patch(path, {"spec": {"schedulingGates": None}}).ok()
         answer = live.admin.patch(path, {"metadata": {"labels": {QUEUE: "third"}}})
         assert (answer.status, "create other pods" in answer.body["message"]) == (422, True)
+
+
+def test_pods_without_a_queue_are_queued_only_with_the_component(live: Live, real_server: RealServer) -> None:
+    """Those of DaemonSets are exempt. If no webhook is served, all of them run."""
+    namespace = real_server.new_namespace("defaulted")
+    of_node = owned_by(pod(""), "apps/v1", "DaemonSet")
+
+    def is_gated(body: Object) -> bool:
+        return bool(live.create(body, namespace).ok()["spec"].get("schedulingGates"))
+
+    assert not is_gated(pod(""))
+    with _with_component(live.admin, "queue/components/pods-without-queue"):
+        eventually(lambda: is_gated(pod("")))
+        assert not is_gated(of_node)
+        with _no_webhook_served(live):
+            eventually(lambda: not is_gated(pod("")))
+
+
+@contextlib.contextmanager
+def _with_component(admin: Api, component: str) -> Generator[None]:
+    """Add the mutating webhooks of a component, at the address of the others."""
+    [path, _] = _paths()
+    before: list[Object] = admin.get(path).ok()["webhooks"]
+    [configuration] = of_kind(combined("queue", component), CONFIGURATIONS[0])
+    added = [{**webhook, "clientConfig": before[0]["clientConfig"]} for webhook in configuration["webhooks"]]
+    admin.put(path, {**admin.get(path).ok(), "webhooks": added}).ok()
+    try:
+        yield
+    finally:
+        admin.put(path, {**admin.get(path).ok(), "webhooks": before}).ok()
 
 
 def test_invalid_jobs_are_rejected(live: Live) -> None:

@@ -45,7 +45,7 @@ def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Jso
     if request.operation != "CREATE":
         return []
     if request.group_kind == POD:
-        return patch_between(request.obj, _gated_pod(request.obj)) if queue_name(request.obj) else []
+        return patch_between(request.obj, _held_pod(request, rules))
     if request.group_kind not in rules.suspend_paths:
         return []
     return patch_between(request.obj, _held_job(request, rules))
@@ -73,19 +73,31 @@ def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
     return job
 
 
+def _held_pod(request: AdmissionRequest, rules: AdmissionRules) -> Json:
+    """Return a pod that is gated if it has a queue, which may be the default queue.
+
+    A finalizer makes sure that the end of a pod is accounted for. A pod without a queue has nothing to account for.
+    """
+    pod = _with_default_queue(request, rules)
+    if queue_name(pod):
+        gated = _gated_pod(pod)
+        finalizers = strings_in(gated["metadata"], "finalizers", "metadata.")
+        if POD_FINALIZER not in finalizers:
+            gated["metadata"]["finalizers"] = [*finalizers, POD_FINALIZER]
+        return gated
+    return _gated_pod(pod) if rules.manages_without_queue_name else pod
+
+
 def _gated_pod(pod: Json) -> Json:
-    """Return a pod with gates for its admission and its placement, and a finalizer so that its end is accounted for.
+    """Return a pod with gates for its admission and its placement.
 
     The role is computed from the requirements at creation, since the start adds others.
     """
     gated = copy.deepcopy(pod)
     gated["spec"] = {**object_in(gated, "spec", "")}
     metadata, spec = gated["metadata"], gated["spec"]
-    metadata["labels"] = {**metadata["labels"], MANAGED_LABEL: "true"}
+    metadata["labels"] = {**labels_of(gated), MANAGED_LABEL: "true"}
     metadata["annotations"] = {ROLE_HASH_ANNOTATION: role_hash(spec), **annotations_of(gated)}
-    finalizers = strings_in(metadata, "finalizers", "metadata.")
-    if POD_FINALIZER not in finalizers:
-        metadata["finalizers"] = [*finalizers, POD_FINALIZER]
     gates = objects_in(spec, "schedulingGates", "spec.")
     present = {gate.get("name") for gate in gates}
     missing = [{"name": name} for name in (ADMISSION_GATE, TOPOLOGY_GATE) if name not in present]

@@ -104,5 +104,26 @@ def test_it_is_idempotent(made: Any) -> None:
 
 
 def test_a_pod_without_a_queue_is_not_changed() -> None:
-    """A default queue is only for jobs: the webhook receives only pods with the queue label."""
-    assert defaulted(pod(""), DEFAULT) == pod("")
+    assert defaulted(pod(""), rules()) == pod("")
+
+
+def test_a_pod_that_names_no_queue_gets_the_default_queue() -> None:
+    made = defaulted(pod(""), DEFAULT)
+    assert made["metadata"]["labels"][QUEUE] == "default"
+    assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+    assert GATE in made["spec"]["schedulingGates"]
+
+
+def test_a_pod_without_a_queue_is_gated_if_the_setting_requires_it() -> None:
+    """It has no finalizer, since nothing would remove it."""
+    made = defaulted(pod(""), rules(without_name=True))
+    assert GATE in made["spec"]["schedulingGates"]
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/managed": "true"}
+    assert "finalizers" not in made["metadata"]
+    assert made["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"] == role_hash(made["spec"])
+
+
+def test_the_pods_of_a_job_without_a_queue_are_not_gated() -> None:
+    """The job is held, or was started before such jobs were managed."""
+    owned = owned_by(pod(""), "batch/v1", "Job")
+    assert defaulted(owned, rules(without_name=True)) == owned
