@@ -2,9 +2,9 @@
 
 The grammar, the rounding and the cap are those of apimachinery's pkg/api/resource/quantity.go.
 
-parse_value() and parse_milli_value() parse any text. quantity_value() and quantity_milli_value() read a JSON value of
-an object. They reject negative values. They cache results, since most nodes and pods of a cluster have the same
-quantities.
+parse_value(), parse_milli_value() and parse_nano_value() parse any text. quantity_value() and quantity_milli_value()
+read a JSON value of an object. They reject negative values. They cache results, since most nodes and pods of a cluster
+have the same quantities.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CACHE_SIZE = 1 << 14
 def parse_value(value: str | int) -> int:
     """Return a quantity in its unit (bytes, counts), with fractions rounded away from zero as Quantity.Value() does.
 
-    Raises ValueErrorwith the text if it is not a quantity.
+    Raises ValueError with the text if it is not a quantity.
     """
     return _scaled(value, 0)
 
@@ -41,9 +41,17 @@ def parse_value(value: str | int) -> int:
 def parse_milli_value(value: str | int) -> int:
     """Return a quantity in thousandths of its unit (milli-CPU), rounded as Quantity.MilliValue() does.
 
-    Raises ValueErrorwith the text if it is not a quantity.
+    Raises ValueError with the text if it is not a quantity.
     """
     return _scaled(value, 3)
+
+
+def parse_nano_value(value: str | int) -> int:
+    """Return a quantity in billionths of its unit. No quantity is more precise, so only this value is not rounded.
+
+    Raises ValueError with the text if it is not a quantity.
+    """
+    return _scaled(value, 9)
 
 
 def format_quantity(number: int) -> str:
@@ -67,7 +75,7 @@ def format_binary_quantity(number: int) -> str:
 def quantity_value(value: object) -> int:
     """Return the quantity of a JSON value in its unit (bytes, counts), rounded up as Quantity.Value() does.
 
-    Raises ValueErrorwith the value if it is negative or not a quantity.
+    Raises ValueError with the value if it is negative or not a quantity.
     """
     try:
         return _cached_value(value)
@@ -78,7 +86,7 @@ def quantity_value(value: object) -> int:
 def quantity_milli_value(value: object) -> int:
     """Return the quantity of a JSON value in thousandths of its unit, rounded up as Quantity.MilliValue() does.
 
-    Raises ValueErrorwith the value if it is negative or not a quantity.
+    Raises ValueError with the value if it is negative or not a quantity.
     """
     try:
         return _cached_milli_value(value)

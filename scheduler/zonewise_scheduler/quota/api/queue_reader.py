@@ -6,12 +6,13 @@ invalid quota gets no quota, so that no workload is admitted with it.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from zonewise_common.k8s.fields import FieldReader, open_object
 from zonewise_common.k8s.labels import Requirement, is_label_value, is_qualified_name, read_label_selector
-from zonewise_common.k8s.quantity import parse_milli_value
+from zonewise_common.k8s.quantity import parse_nano_value
 from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity
 from zonewise_scheduler.quota.api.declared_walltime import read_default_walltime
@@ -110,7 +111,7 @@ def read_local_queue(obj: Mapping[str, Any]) -> ReadResult[LocalQueue]:
 def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
     """Return a ResourceFlavor; if a taint or toleration is invalid, the flavor has none of them.
 
-    Labels and tolerations that the API server would reject in a pod are reported, but remain.
+    Labels, taints and tolerations that the API server would reject are reported, but remain.
     """
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
@@ -171,6 +172,12 @@ def _invalid_labels(flavor: ResourceFlavor) -> Iterator[str]:
     for toleration in flavor.tolerations:
         if toleration.key and not is_qualified_name(toleration.key):
             yield f"spec.tolerations: {toleration.key} is not the key of a taint"
+    for taint in flavor.node_taints:
+        if not (is_qualified_name(taint.key) and is_label_value(taint.value)):
+            yield f"spec.nodeTaints: {taint.key}={taint.value} is not a valid taint"
+    for (key, effect), count in Counter((taint.key, taint.effect) for taint in flavor.node_taints).items():
+        if count > 1:
+            yield f"spec.nodeTaints: {key}:{effect} stands {count} times: keep it once"
 
 
 def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
@@ -246,11 +253,14 @@ def _flavor_fungibility(reader: FieldReader) -> FlavorFungibility:
 
 
 def _fair_weight(spec: FieldReader) -> float:
-    """Return fairSharing.weight, rounded up to thousandths; 1 if it is absent."""
+    """Return fairSharing.weight; 1 if it is absent or invalid (pkg/webhooks/common.go validateFairSharing)."""
     sharing = spec.child("fairSharing")
-    thousandths = sharing.quantity("weight", parse_milli_value)
+    billionths = sharing.quantity("weight", parse_nano_value)
+    if billionths == 1:
+        sharing.report("weight", "must be 0, or above 1n")
+        billionths = None
     sharing.report_unknown()
-    return 1.0 if thousandths is None else thousandths / 1000
+    return 1.0 if billionths is None else billionths / 1e9
 
 
 def _admission_checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.labels import is_qualified_name
 from zonewise_scheduler.quota.api.resource_quota import resource_quotas
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def check_quotas(
     nominal quota. A Cohort also lends the quota of its subtree.
     """
     for name, count in _counts(name for group in groups for name in sorted(group.covered_resources)).items():
+        if not is_qualified_name(name):
+            yield f"spec.resourceGroups: {name!r:.80} is not the name of a resource"
         if count > 1:
             yield f"spec.resourceGroups: resource {name} is in {count} groups: keep it in one of them"
     for name, count in _counts(name for group in groups for name in group.flavor_names).items():

@@ -13,6 +13,7 @@ from zonewise_common.k8s.quantity import (
     format_binary_quantity,
     format_quantity,
     parse_milli_value,
+    parse_nano_value,
     parse_value,
 )
 
@@ -48,6 +49,7 @@ def test_value_is_the_exact_fraction_rounded_once(sign: str, number: str, suffix
     capped = min(exact, Fraction(LARGEST)) * (-1 if sign == "-" else 1)
     assert parse_value(sign + number + suffix) == rounded(capped)
     assert parse_milli_value(sign + number + suffix) == rounded(capped * 1000)
+    assert parse_nano_value(sign + number + suffix) == rounded(capped * 10**9)
 
 
 @pytest.mark.parametrize(

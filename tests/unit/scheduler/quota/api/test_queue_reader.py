@@ -133,6 +133,7 @@ def test_v1beta1() -> None:
             "maxPriorityThreshold: not a whole number: '3'",
         ),
         ("spec.fairSharing.weight", "-1", "spec.fairSharing.weight: negative: '-1'"),
+        ("spec.fairSharing.weight", "1n", "spec.fairSharing.weight: must be 0, or above 1n: '1n'"),
         ("spec.fairSharing.weight", "much", "spec.fairSharing.weight: not a quantity: 'much'"),
         ("spec.stopPolicy", 3, "spec.stopPolicy: not one of None, Hold, HoldAndDrain: 3"),
         ("spec.cohortName", 3, "spec.cohortName: not a string: 3"),
@@ -219,6 +220,38 @@ def test_flavors_that_no_pod_can_have() -> None:
         "spec.nodeLabels: a b: c is not a valid label",
         "spec.tolerations: k e is not the key of a taint",
     )
+
+
+@pytest.mark.parametrize(
+    ("taints", "problem"),
+    [
+        ([{"key": "a b", "effect": "NoSchedule"}], "spec.nodeTaints: a b= is not a valid taint"),
+        ([{"key": "a", "value": "x y", "effect": "NoSchedule"}], "spec.nodeTaints: a=x y is not a valid taint"),
+        ([{"key": "a", "effect": "NoSchedule", "value": value} for value in "xy"],
+         "spec.nodeTaints: a:NoSchedule stands 2 times: keep it once"),
+    ],
+)  # fmt: skip
+def test_taints_that_no_node_can_have(taints: list[Json], problem: str) -> None:
+    assert read_resource_flavor({"metadata": {"name": "f"}, "spec": {"nodeTaints": taints}})[1] == (problem,)
+
+
+def test_two_taints_of_one_key_may_have_different_effects() -> None:
+    taints = [{"key": "a", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+    flavor, problems = read_resource_flavor({"metadata": {"name": "f"}, "spec": {"nodeTaints": taints}})
+    assert (len(flavor.node_taints), problems) == (2, ())
+
+
+@pytest.mark.parametrize(("text", "weight"), [("0", 0.0), ("333333u", 0.333333), ("2n", 2e-9), (3, 3.0), ("5k", 5e3)])
+def test_a_weight_is_exact(text: object, weight: float) -> None:
+    queue, problems = read_cluster_queue(with_field(QUEUE, "spec.fairSharing.weight", text))
+    assert (queue.fair_weight, problems) == (weight, ())
+
+
+def test_a_quota_of_what_is_not_a_resource_is_reported() -> None:
+    groups = [{"coveredResources": ["@cpu"], "flavors": [{"name": "f", "resources": [
+        {"name": "@cpu", "nominalQuota": 1}]}]}]  # fmt: skip
+    _, problems = read_cluster_queue({"metadata": {"name": "q"}, "spec": {"resourceGroups": groups}})
+    assert problems == ("spec.resourceGroups: '@cpu' is not the name of a resource",)
 
 
 @pytest.mark.parametrize(
