@@ -26,7 +26,7 @@ from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHE
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_GATE, TOPOLOGY_GATE
 from zonewise_scheduler.controller.watched_kinds import watched_kinds
 from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
-from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
+from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.quota.api.amount import UNLIMITED
@@ -218,7 +218,9 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
     own = real_server.new_namespace("jobs")
     token = real_server.service_account_token(NAMESPACE, ACCOUNT)
     with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
-        handler = WebhookHandler(AdmissionRules(suspend_paths(adapters_by_kind()), _has_default_queue))
+        adapters = adapters_by_kind()
+        rules = AdmissionRules(suspend_paths(adapters), _has_default_queue, pod_sets_reader(adapters))
+        handler = WebhookHandler(rules)
         server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
         server.step()
         _call_at(real_server.admin, f"https://localhost:{server.port}")

@@ -11,7 +11,7 @@ from zonewise_common.service.handlers import Request
 from zonewise_sandbox.apiserver.json_patch import json_patch
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.webhooks.handler import DEFAULT_PATH, VALIDATE_PATH, WebhookHandler
-from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
+from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +28,8 @@ def rules(
 ) -> AdmissionRules:
     """Return the admission rules of a cluster; the namespace team-a has a default queue if `default_queue` is true."""
     has_default: Callable[[str], bool] = lambda namespace: default_queue and namespace == "team-a"  # noqa: E731
-    return AdmissionRules(suspend_paths(adapters_by_kind(configured)), has_default, without_name)
+    adapters = adapters_by_kind(configured)
+    return AdmissionRules(suspend_paths(adapters), has_default, pod_sets_reader(adapters), without_name)
 
 
 def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:

@@ -45,7 +45,7 @@ from zonewise_scheduler.controller.status_handler import ControllerStatusHandler
 from zonewise_scheduler.controller.status_service import export_state, serve_status
 from zonewise_scheduler.controller.watched_kinds import watched_kinds
 from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
-from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
+from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths
 from zonewise_scheduler.controller.webhooks.shared_port import SharedPortHandler
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
@@ -178,8 +178,8 @@ class _Replica:
         def has_default_queue(namespace: str) -> bool:
             return namespace in self._configuration.default_queues
 
-        paths = suspend_paths(self._adapters)
-        rules = AdmissionRules(paths, has_default_queue, settings.manage_jobs_without_queue_name)
+        paths, pod_sets = suspend_paths(self._adapters), pod_sets_reader(self._adapters)
+        rules = AdmissionRules(paths, has_default_queue, pod_sets, settings.manage_jobs_without_queue_name)
         webhooks = WebhookHandler(rules, lambda: self.guard.kueue_manages)
         handler = SharedPortHandler(webhooks, self.handler, self._election.is_standby)
         options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)

@@ -30,7 +30,7 @@ from zonewise_scheduler.controller.jobs.job_deadline import SUBMITTED_DEADLINE_A
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of, condition_message, read_strictly
 from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info, restore_template
 from zonewise_scheduler.controller.merge_patch import merge_patch
-from zonewise_scheduler.quota.api.job_pod_sets import JOB_CONTROLLER_LABELS, pods_at_a_time, read_job_pod_set
+from zonewise_scheduler.quota.api.job_pod_sets import BOOLS, JOB_CONTROLLER_LABELS, pods_at_a_time, read_job_pod_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,6 @@ COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 _START_ANNOTATIONS = (STOPPING_ANNOTATION, INJECTED_ANNOTATION, SUBMITTED_DEADLINE_ANNOTATION)
 """Annotations that the last write of a stop removes."""
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class BatchJob:
@@ -202,5 +201,5 @@ def _has_pods(job: Json) -> bool:
 
 def _counts(job: Json, pods: int) -> Json:
     """Return the parallelism for a number of pods, and the completions if they must be equal to it."""
-    follows = annotation_of(job, COMPLETIONS_ANNOTATION) in _TRUE
+    follows = BOOLS.get(annotation_of(job, COMPLETIONS_ANNOTATION), False)
     return {"parallelism": pods, "completions": pods} if follows else {"parallelism": pods}

@@ -83,10 +83,20 @@ def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
     return GroupOwner(resource, metadata.text("name"), metadata.text("uid"), pods)
 
 
+def leader_worker_pod_sets(obj: Json) -> tuple[PodSetManifest, ...]:
+    """Return the pod sets of each replica of a LeaderWorkerSet. Raises FieldError for an invalid set."""
+
+    def read(reader: FieldReader) -> tuple[PodSetManifest, ...]:
+        template = reader.child("spec").child("leaderWorkerTemplate")
+        return tuple(_pod_sets(template, _size(template)))
+
+    return read_strictly(obj, read)
+
+
 def _leader_worker_set(reader: FieldReader) -> GroupOwner:
     metadata, spec = reader.child("metadata"), reader.child("spec")
     template = spec.child("leaderWorkerTemplate")
-    size = template.int_in_range("size", 1, MAX_PODS)
+    size = _size(template)
     return GroupOwner(
         LEADER_WORKER_SETS,
         metadata.required_name(),
@@ -97,6 +107,10 @@ def _leader_worker_set(reader: FieldReader) -> GroupOwner:
         pod_sets=tuple(_pod_sets(template, size)),
         replicas=_replicas(spec, reader.child("status")),
     )
+
+
+def _size(template: FieldReader) -> int:
+    return template.int_in_range("size", 1, MAX_PODS)
 
 
 def _pod_sets(template: FieldReader, size: int) -> Iterator[PodSetManifest]:

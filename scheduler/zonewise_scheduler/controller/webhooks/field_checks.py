@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
-from zonewise_scheduler.quota.api.job_pod_sets import (
-    PREFERRED_TOPOLOGY,
-    REQUIRED_TOPOLOGY,
-    SLICE_CONSTRAINTS,
-    SLICE_SIZE,
-    SLICE_TOPOLOGY,
-    UNCONSTRAINED_ANNOTATION,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,13 +21,7 @@ MAX_WALLTIME = (1 << 31) - 1
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME = 253
-_PREFIX = re.compile(rf"(?:{_NAME.pattern})/", re.ASCII)
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_MAX_LABEL_NAME = 63
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
-_TRUE_OR_FALSE = ("true", "false")
-_MODES = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_ANNOTATION)
-_MAX_SLICE_LEVELS = 3
 
 
 def problem(field: str, value: object, advice: str) -> str:
@@ -98,62 +83,3 @@ def check_annotation_sizes(annotations: Mapping[str, object], path: str) -> Iter
             f"{path}annotations: {size} bytes, {share} of them in {largest[:80]}: pods may have {MAX_ANNOTATION_BYTES} "
             "bytes of annotations; put large data into a ConfigMap"
         )
-
-
-def check_topology_request(annotations: Json, path: str) -> Iterator[str]:
-    """Yield the problems of a pod template's topology annotations.
-
-    Source: pkg/controller/jobframework/tas_validation.go ValidateTASPodSetRequest.
-    """
-    modes = [name for name in _MODES if name in annotations]
-    if len(modes) > 1:
-        yield f"{path}annotations: {' and '.join(modes)} exclude each other: keep one of them"
-    for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, SLICE_TOPOLOGY):
-        if name in annotations and not _is_label_name(annotations[name]):
-            yield problem(annotation_field(name, path), annotations[name], "must be a level: the name of a node label")
-    value = annotations.get(UNCONSTRAINED_ANNOTATION)
-    if value is not None and value not in _TRUE_OR_FALSE:
-        yield problem(annotation_field(UNCONSTRAINED_ANNOTATION, path), value, "must be true or false")
-    yield from _check_slices(annotations, path)
-
-
-def _check_slices(annotations: Json, path: str) -> Iterator[str]:
-    size = annotations.get(SLICE_SIZE)
-    if size is not None and not whole_number(size):
-        yield problem(annotation_field(SLICE_SIZE, path), size, f"must be a number from 1 to {MAX_WALLTIME}")
-    if (SLICE_TOPOLOGY in annotations) != (size is not None):
-        yield f"{path}annotations: {SLICE_TOPOLOGY} and {SLICE_SIZE} must be set together: set both or neither"
-    text = annotations.get(SLICE_CONSTRAINTS)
-    if text is None:
-        return
-    if SLICE_TOPOLOGY in annotations or size is not None:
-        yield f"{path}annotations: {SLICE_CONSTRAINTS} replaces {SLICE_TOPOLOGY}: keep one of them"
-    if not _are_slice_constraints(text):
-        yield problem(
-            annotation_field(SLICE_CONSTRAINTS, path),
-            text,
-            'must be JSON with one to three levels, such as [{"topology": "example.com/rack", "size": 4}]',
-        )
-
-
-def _is_label_name(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    prefix = _PREFIX.match(value)
-    name = value[prefix.end() :] if prefix else value
-    return len(name) <= _MAX_LABEL_NAME and _LABEL_NAME.fullmatch(name) is not None
-
-
-def _are_slice_constraints(text: object) -> bool:
-    try:
-        levels: list[Json] = json.loads(str(text))
-        return (
-            isinstance(levels, list)  # pyright: ignore[reportUnnecessaryIsInstance]
-            and 0 < len(levels) <= _MAX_SLICE_LEVELS
-            and all(
-                _is_label_name(level["topology"]) and type(level["size"]) is int and level["size"] > 0
-                for level in levels
-            )
-        )
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return False

@@ -16,7 +16,7 @@ from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTA
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.field_checks import label_field, problem
 from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
-from zonewise_scheduler.quota.api.job_pod_sets import PREFERRED_TOPOLOGY, QUEUE_LABEL, REQUIRED_TOPOLOGY
+from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP, PREFERRED_TOPOLOGY, QUEUE_LABEL, REQUIRED_TOPOLOGY
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 LEADER_WORKER_SET = group_kind(LEADER_WORKER_SETS)
 _PATH = "spec.leaderWorkerTemplate."
-_POD_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
 
 
 def queued_leader_worker_set(obj: Json) -> Json:
@@ -44,7 +43,7 @@ def queued_leader_worker_set(obj: Json) -> Json:
     if has_leader:
         _mark(template, "leaderTemplate", labels, {ROLE_HASH_ANNOTATION: LEADER})
     annotations = {ROLE_HASH_ANNOTATION: WORKER if has_leader else DEFAULT_POD_SET}
-    if has_leader and _POD_GROUP_NAME not in _annotations(template, "workerTemplate"):
+    if has_leader and POD_SET_GROUP not in _annotations(template, "workerTemplate"):
         annotations[POD_INDEX_OFFSET_ANNOTATION] = "1"
     _mark(template, "workerTemplate", labels, annotations)
     return queued

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import object_in, string_in
+from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_scheduler.controller.jobs.interface import ParentAdapter
+from zonewise_scheduler.controller.jobs.registry import group_kind
+from zonewise_scheduler.controller.pods.group_owner import leader_worker_pod_sets
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.jobs.template_paths import FieldPath
     from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 POD = ("", "Pod")
 """Group and kind of plain pods. Pods are gated; objects of all other kinds are suspended."""
@@ -25,6 +30,8 @@ class AdmissionRules(NamedTuple):
     """Path of the field that holds a job, by API group and kind; empty for pods. See suspend_paths()."""
     has_default_queue: Callable[[str], bool]
     """Returns whether a namespace has the LocalQueue `default`. Several threads call it."""
+    pod_sets: Callable[[tuple[str, str], Json], tuple[PodSetManifest, ...]]
+    """Returns the pod sets of a job of an API group and kind. Raises FieldError for an invalid job."""
     manages_without_queue_name: bool = False
     """The setting manageJobsWithoutQueueName. If it is true, jobs without a queue are suspended too."""
 
@@ -47,6 +54,20 @@ def queue_name(obj: Json) -> str:
 def suspend_paths(adapters: Mapping[tuple[str, str], JobAdapter]) -> dict[tuple[str, str], FieldPath]:
     """Return the suspend paths of all kinds with an adapter (jobs/registry.py adapters_by_kind()), and of pods."""
     return {**{kind: adapter.suspend_path for kind, adapter in adapters.items()}, POD: ()}
+
+
+def pod_sets_reader(
+    adapters: Mapping[tuple[str, str], JobAdapter],
+) -> Callable[[tuple[str, str], Json], tuple[PodSetManifest, ...]]:
+    """Return the function that reads the pod sets of a new job; those of another object are not known yet."""
+
+    def read(kind: tuple[str, str], job: Json) -> tuple[PodSetManifest, ...]:
+        if kind == group_kind(LEADER_WORKER_SETS):
+            return leader_worker_pod_sets(job)
+        adapter = adapters.get(kind)
+        return () if adapter is None or isinstance(adapter, ParentAdapter) else adapter.pod_sets(job)
+
+    return read
 
 
 def is_suspended(obj: Json, path: FieldPath) -> bool:

@@ -14,7 +14,6 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_annotation_sizes,
     check_object_name,
-    check_topology_request,
     check_walltime,
     label_field,
     problem,
@@ -22,9 +21,10 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
 )
 from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, leader_worker_set_problems
 from zonewise_scheduler.controller.webhooks.rules import annotations_of, is_suspended, labels_of, queue_name
+from zonewise_scheduler.controller.webhooks.topology_requests import check_pod_sets, check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
-from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION, QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_pod_sets import BOOLS, MIN_PARALLELISM_ANNOTATION, QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ _BATCH_JOB = ("batch", "Job")
 
 def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
     """Yield the problems of a new or updated job. Raises FieldError."""
-    problems = list(_declaration_problems(request))
-    known = _known_problems(request) if problems else frozenset[str]()
+    problems = _declaration_problems(request, rules)
+    known = _known_problems(request, rules) if problems else frozenset[str]()
     yield from (problem for problem in problems if problem not in known)
     if request.group_kind == LEADER_WORKER_SET:
         yield from leader_worker_set_problems(request)
@@ -64,17 +64,22 @@ def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
                 stack += [(f"{path}{name}.", part) for name, part in fields.items()]
 
 
-def _known_problems(request: AdmissionRequest) -> frozenset[str]:
+def _known_problems(request: AdmissionRequest, rules: AdmissionRules) -> frozenset[str]:
     """Return the problems with which an object was stored. An update may keep them, so a finalizer can be removed."""
     if request.operation != "UPDATE":
         return frozenset()
     try:
-        return frozenset(_declaration_problems(request._replace(obj=request.old, old={})))
+        return frozenset(_declaration_problems(request._replace(obj=request.old, old={}), rules))
     except FieldError:
         return frozenset()
 
 
-def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:
+def _declaration_problems(request: AdmissionRequest, rules: AdmissionRules) -> list[str]:
+    """Return the problems of what a job declares, or else those of its pod sets, which repeat the former."""
+    return list(_field_problems(request)) or list(_pod_set_problems(request, rules))
+
+
+def _field_problems(request: AdmissionRequest) -> Iterator[str]:
     job, labels, annotations = request.obj, labels_of(request.obj), annotations_of(request.obj)
     for name in (QUEUE_LABEL, PRIORITY_CLASS_LABEL):
         if name in labels and (name == PRIORITY_CLASS_LABEL or labels[name]):
@@ -91,24 +96,35 @@ def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:
         yield from _batch_job_problems(request)
 
 
+def _pod_set_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
+    try:
+        pod_sets = rules.pod_sets(request.group_kind, request.obj)
+    except FieldError as error:
+        yield str(error)
+    else:
+        yield from check_pod_sets(pod_sets)
+
+
 def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
     annotations, spec = annotations_of(request.obj), object_in(request.obj, "spec", "")
     fewest, parallelism = annotations.get(MIN_PARALLELISM_ANNOTATION), _parallelism(request.obj)
+    pods = min(parallelism, completions) if type(completions := spec.get("completions")) is int else parallelism
     # a partially admitted job has a smaller parallelism than when it was submitted
     changed = not request.old or fewest != annotations_of(request.old).get(MIN_PARALLELISM_ANNOTATION)
-    if fewest is not None and changed and whole_number(fewest) not in range(1, parallelism):
+    if fewest is not None and changed and whole_number(fewest) not in range(1, pods):
         field = annotation_field(MIN_PARALLELISM_ANNOTATION)
-        advice = f"must be a number from 1 to {parallelism - 1}, below spec.parallelism" if parallelism > 1 else (
-            f"has no effect with spec.parallelism {parallelism}: remove it"
+        advice = f"must be a number from 1 to {pods - 1}, below the number of pods" if pods > 1 else (
+            "has no effect on a job with one pod: remove it"
         )  # fmt: skip
         yield problem(field, fewest, advice)
     equal = annotations.get(COMPLETIONS_ANNOTATION)
     field = annotation_field(COMPLETIONS_ANNOTATION)
-    if equal is not None and equal not in ("true", "false"):
+    if equal is not None and equal not in BOOLS:
         yield problem(field, equal, "must be true or false")
-    if equal == "true" and spec.get("completionMode") != "Indexed":
+    is_equal = BOOLS.get(equal, False)
+    if is_equal and spec.get("completionMode") != "Indexed":
         yield problem(field, equal, "needs spec.completionMode Indexed")
-    if equal == "true" and spec.get("completions", 1) != parallelism:
+    if is_equal and spec.get("completions", 1) != parallelism:
         yield problem(
             "spec.completions", spec.get("completions"), f"must equal spec.parallelism ({parallelism}): {field}"
         )

@@ -8,13 +8,13 @@ from zonewise_scheduler.controller.pods.pod_names import GROUP_NAME_LABEL, GROUP
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_object_name,
-    check_topology_request,
     check_walltime,
     label_field,
     problem,
     whole_number,
 )
 from zonewise_scheduler.controller.webhooks.rules import annotations_of, labels_of
+from zonewise_scheduler.controller.webhooks.topology_requests import check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 

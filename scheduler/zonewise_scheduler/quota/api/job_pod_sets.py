@@ -44,12 +44,12 @@ UNCONSTRAINED_ANNOTATION = "kueue.x-k8s.io/podset-unconstrained-topology"
 SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+POD_SET_GROUP = "kueue.x-k8s.io/podset-group-name"
 """Annotations of pod templates that form a topology request (pkg/controller/jobframework/tas.go)."""
 
 _KEPT_CONTROLLER_LABEL = "batch.kubernetes.io/job-name"
-_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
 _MAX_SLICE_LAYERS = 3
-_BOOLS = {
+BOOLS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
@@ -150,8 +150,8 @@ def _topology_request(template: FieldReader, indexes: PodIndexes) -> Json | None
     annotations = template.child("metadata").pairs("annotations")
     path, problems = f"{template.path}metadata.", template.problems
     request = _level_request(annotations, path, problems) | _slice_request(annotations, path, problems)
-    if _GROUP_NAME in annotations and ("required" in request or "preferred" in request):
-        request["podSetGroupName"] = annotations[_GROUP_NAME]
+    if POD_SET_GROUP in annotations and ("required" in request or "preferred" in request):
+        request["podSetGroupName"] = annotations[POD_SET_GROUP]
     if indexes.pod_index_label:
         request["podIndexLabel"] = indexes.pod_index_label
     if indexes.sub_group_index_label:
@@ -165,9 +165,9 @@ def _level_request(annotations: Mapping[str, str], path: str, problems: list[str
         if name in annotations:
             return {field: annotations[name]}
     text = annotations.get(UNCONSTRAINED_ANNOTATION)
-    if text is not None and text not in _BOOLS:
+    if text is not None and text not in BOOLS:
         problems.append(f"{path}annotations.{UNCONSTRAINED_ANNOTATION}: neither true nor false: {text!r:.80}")
-    return {"unconstrained": _BOOLS[text]} if text in _BOOLS else {}
+    return {"unconstrained": BOOLS[text]} if text in BOOLS else {}
 
 
 def _slice_request(annotations: Mapping[str, str], path: str, problems: list[str]) -> Json:

@@ -28,7 +28,9 @@ LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
         job("q", {EQUAL: "true"}, completionMode="Indexed", completions=4),
         job("q", template={f"{TOPOLOGY}-required-topology": "example.com/rack"}),
         job("q", template={f"{TOPOLOGY}-slice-required-topology": "rack", f"{TOPOLOGY}-slice-size": "2"}),
-        job("q", template={LEVELS: json.dumps([{"topology": "rack", "size": 8}, {"topology": "host", "size": 2}])}),
+        job("q", template={LEVELS: json.dumps([{"topology": "rack", "size": 4}, {"topology": "host", "size": 2}])}),
+        job("q", {EQUAL: "True"}, completionMode="Indexed", completions=4),
+        job("q", template={f"{TOPOLOGY}-unconstrained-topology": "1"}),
         job("q", template={f"{TOPOLOGY}-unconstrained-topology": "true"}),
     ],
 )
@@ -44,6 +46,7 @@ def test_valid_jobs(valid: Any) -> None:
         (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", {PREBUILT: "A_B"})),
         (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", labels={PREBUILT: "A_B"})),
         (f"metadata.annotations[{MIN}]", "'4' must be a number from 1 to 3", job("q", {MIN: "4"})),
+        (f"metadata.annotations[{MIN}]", "'2' must be a number from 1 to 1", job("q", {MIN: "2"}, completions=2)),
         (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),
         (f"metadata.annotations[{MIN}]", "'1.5'", job("q", {MIN: "1.5"})),
         (f"metadata.annotations[{MIN}]", "remove it", job("q", {MIN: "1"}, parallelism=1)),
