@@ -24,12 +24,21 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def rules(
-    *, default_queue: bool = False, without_name: bool = False, configured: Iterable[JobAdapter] = ()
+    *,
+    default_queue: bool = False,
+    default_class: bool = False,
+    without_name: bool = False,
+    configured: Iterable[JobAdapter] = (),
 ) -> AdmissionRules:
-    """Return the admission rules of a cluster; the namespace team-a has a default queue if `default_queue` is true."""
+    """Return the admission rules of a cluster; the namespace team-a has a default queue if `default_queue` is true.
+
+    `default_class`: whether there is a default WorkloadPriorityClass.
+    """
     has_default: Callable[[str], bool] = lambda namespace: default_queue and namespace == "team-a"  # noqa: E731
     adapters = adapters_by_kind(configured)
-    return AdmissionRules(suspend_paths(adapters), has_default, pod_sets_reader(adapters), without_name)
+    return AdmissionRules(
+        suspend_paths(adapters), has_default, lambda: default_class, pod_sets_reader(adapters), without_name
+    )
 
 
 def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:

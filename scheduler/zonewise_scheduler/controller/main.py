@@ -53,6 +53,7 @@ from zonewise_scheduler.controller.writing.event_writer import EventWriter
 from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.controller.writing.writer import Writer
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
@@ -178,8 +179,13 @@ class _Replica:
         def has_default_queue(namespace: str) -> bool:
             return namespace in self._configuration.default_queues
 
+        def has_default_class() -> bool:
+            return DEFAULT_PRIORITY_CLASS in self._configuration.priority_classes.workload
+
         paths, pod_sets = suspend_paths(self._adapters), pod_sets_reader(self._adapters)
-        rules = AdmissionRules(paths, has_default_queue, pod_sets, settings.manage_jobs_without_queue_name)
+        rules = AdmissionRules(
+            paths, has_default_queue, has_default_class, pod_sets, settings.manage_jobs_without_queue_name
+        )
         webhooks = WebhookHandler(rules, lambda: self.guard.kueue_manages)
         handler = SharedPortHandler(webhooks, self.handler, self._election.is_standby)
         options = WebhookOptions(settings.webhook_listen, settings.namespace, directory=settings.webhook_cert_dir)

@@ -28,6 +28,7 @@ from zonewise_scheduler.controller.webhooks.rules import (
     queue_name,
 )
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
@@ -40,7 +41,7 @@ def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Jso
     if request.operation not in {"CREATE", "UPDATE"} or has_managed_owner(request.obj, rules.suspend_paths):
         return []
     if request.group_kind == LEADER_WORKER_SET:
-        job = _with_default_queue(request, rules) if request.operation == "CREATE" else request.obj
+        job = _with_defaults(request, rules) if request.operation == "CREATE" else request.obj
         return patch_between(request.obj, queued_leader_worker_set(job)) if queue_name(job) else []
     if request.operation != "CREATE":
         return []
@@ -51,17 +52,25 @@ def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Jso
     return patch_between(request.obj, _held_job(request, rules))
 
 
-def _with_default_queue(request: AdmissionRequest, rules: AdmissionRules) -> Json:
-    """Return a job with the default queue of its namespace, if it specifies no queue and there is a default."""
-    job = copy.deepcopy(request.obj)
-    if not queue_name(job) and rules.has_default_queue(request.namespace):
-        job["metadata"] = {**(job.get("metadata") or {}), "labels": {**labels_of(job), QUEUE_LABEL: DEFAULT_QUEUE}}
+def _with_defaults(request: AdmissionRequest, rules: AdmissionRules) -> Json:
+    """Return a job with the default queue of its namespace and the default priority class.
+
+    It gets a queue if it specifies none, and a class if it specifies none and is held.
+    """
+    job, labels = copy.deepcopy(request.obj), labels_of(request.obj)
+    if not labels.get(QUEUE_LABEL) and rules.has_default_queue(request.namespace):
+        labels = {**labels, QUEUE_LABEL: DEFAULT_QUEUE}
+    is_held = labels.get(QUEUE_LABEL) or rules.manages_without_queue_name
+    if is_held and not labels.get(PRIORITY_CLASS_LABEL) and rules.has_default_priority_class():
+        labels = {**labels, PRIORITY_CLASS_LABEL: DEFAULT_PRIORITY_CLASS}
+    if labels != labels_of(job):
+        job["metadata"] = {**(job.get("metadata") or {}), "labels": labels}
     return job
 
 
 def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
     """Return a job that is suspended if it has a queue, which may be the default queue."""
-    job = _with_default_queue(request, rules)
+    job = _with_defaults(request, rules)
     if queue_name(job) or rules.manages_without_queue_name:
         *parents, field = map(str, rules.suspend_paths[request.group_kind])
         holder, path = job, ""
@@ -78,7 +87,7 @@ def _held_pod(request: AdmissionRequest, rules: AdmissionRules) -> Json:
 
     A finalizer makes sure that the end of a pod is accounted for. A pod without a queue has nothing to account for.
     """
-    pod = _with_default_queue(request, rules)
+    pod = _with_defaults(request, rules)
     if queue_name(pod):
         gated = _gated_pod(pod)
         finalizers = strings_in(gated["metadata"], "finalizers", "metadata.")

@@ -30,6 +30,8 @@ class AdmissionRules(NamedTuple):
     """Path of the field that holds a job, by API group and kind; empty for pods. See suspend_paths()."""
     has_default_queue: Callable[[str], bool]
     """Returns whether a namespace has the LocalQueue `default`. Several threads call it."""
+    has_default_priority_class: Callable[[], bool]
+    """Returns whether there is the WorkloadPriorityClass `default`. Several threads call it."""
     pod_sets: Callable[[tuple[str, str], Json], tuple[PodSetManifest, ...]]
     """Returns the pod sets of a job of an API group and kind. Raises FieldError for an invalid job."""
     manages_without_queue_name: bool = False

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
 """Label with the name of a job's WorkloadPriorityClass."""
+DEFAULT_PRIORITY_CLASS = "default"
+"""Name of the WorkloadPriorityClass for new jobs that name none (jobframework/defaults.go
+ApplyDefaultWorkloadPriorityClass)."""
 
 
 class PriorityClasses(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,10 @@ from support.admission_reviews import QUEUE, defaulted, job, owned_by, pod, prob
 from support.job_kinds import CONFIGURED
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PRIORITY = "kueue.x-k8s.io/priority-class"
 GATE = {"name": "kueue.x-k8s.io/admission"}
 DEFAULT = rules(default_queue=True)
 
@@ -40,6 +44,30 @@ def test_a_job_without_labels_gets_the_default_queue() -> None:
     bare = job()
     del bare["metadata"]["labels"]
     assert defaulted(bare, DEFAULT)["metadata"]["labels"] == {QUEUE: "default"}
+
+
+@pytest.mark.parametrize("new", [job, pod])
+def test_jobs_of_a_queue_that_name_no_priority_class_get_the_default_class(new: Callable[[str], Any]) -> None:
+    made, facts = new("q"), rules(default_class=True)
+    assert defaulted(made, facts)["metadata"]["labels"][PRIORITY] == "default"
+    made["metadata"]["labels"][PRIORITY] = "high"
+    assert defaulted(made, facts)["metadata"]["labels"][PRIORITY] == "high"
+    del made["metadata"]["labels"][QUEUE]
+    assert defaulted(made, facts) == made
+
+
+def test_the_default_class_comes_with_the_default_queue() -> None:
+    made = defaulted(job(), rules(default_queue=True, default_class=True))
+    assert made["metadata"]["labels"] == {QUEUE: "default", PRIORITY: "default"}
+
+
+def test_the_pods_of_a_leader_worker_set_get_the_default_class() -> None:
+    spec: Any = {"leaderWorkerTemplate": {"workerTemplate": {"spec": {}}}}
+    made: Any = {**job("q"), "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": spec}
+    labels = {QUEUE: "q", PRIORITY: "default"}
+    set_ = defaulted(made, rules(default_class=True))
+    assert set_["metadata"]["labels"] == labels
+    assert set_["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] == labels
 
 
 @pytest.mark.parametrize("owned", [job("q"), pod("q")], ids=["job", "pod"])
