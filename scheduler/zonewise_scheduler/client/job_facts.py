@@ -24,7 +24,7 @@ PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
 STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
 """The states in the order of a list."""
 _WORKLOAD_KINDS = frozenset({"", "workload", "workloads", "wl", "workload.kueue.x-k8s.io"})
-HELD_REASON = "Suspended"
+HELD_REASON = "Deactivated"
 """The reason of a held job, as in controller/status/pending_note.py."""
 
 

@@ -1,7 +1,7 @@
 """Why a pending workload waits, as the condition QuotaReserved=False shows it.
 
-The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*). Times are absolute, in UTC
-and rounded to the minute, so that a message remains true while nothing changes.
+The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*, WorkloadDeactivated). Times
+are absolute, in UTC and rounded to the minute, so that a message remains true while nothing changes.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def pending_reason(explanation: Explanation) -> str:
 
 def queue_reason(message: str) -> str:
     """Return the reason for a workload that no queue accepts; `message`: its clause (queue_router.py, explain.py)."""
-    is_held = message == "it is deactivated" or " is inactive: " in message  # names contain no spaces
-    return "Suspended" if is_held else "Misconfigured"
+    if message == "it is deactivated":
+        return "Deactivated"
+    return "Suspended" if " is inactive: " in message else "Misconfigured"  # names contain no spaces
 
 
 def forecast_clause(forecast: Forecast, now: float) -> str:

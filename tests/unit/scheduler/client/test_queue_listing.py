@@ -160,7 +160,7 @@ def test_jobs() -> None:
         "JOB        STATE      POS   PODS   RUN   LIMIT   START      LATEST   REASON",
         "train      Admitted            2   30m      2h",
         "evaluate   Pending      3      2            2h   in 2h10m   in 3h    WaitingForQuota",
-        "later      Held                2            2h                       Suspended",
+        "later      Held                2            2h                       Deactivated",
         "",
     ]
     assert listing.names == ["job.batch/train", "job.batch/evaluate", "job.batch/later"]
@@ -180,7 +180,7 @@ def test_without_the_read_api_the_reason_is_that_of_the_condition() -> None:
 
 
 def test_a_held_job_does_not_show_its_earlier_reason() -> None:
-    assert read_job(workload("a", WAITS, active=False)).reason == "Suspended"
+    assert read_job(workload("a", WAITS, active=False)).reason == "Deactivated"
 
 
 def test_states() -> None:

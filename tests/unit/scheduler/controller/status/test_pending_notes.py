@@ -63,13 +63,13 @@ def test_the_note_of_a_workload_that_no_queue_admits() -> None:
     state = planner()
     events.submit(state, replace(make_workload("off", 1), active=False), "q")
     note = pending_note(explain(state, "ns/off", START), None)
-    assert (note.reason, note.message) == ("Suspended", "it is deactivated")
+    assert (note.reason, note.message) == ("Deactivated", "it is deactivated")
 
 
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ("it is deactivated", "Suspended"),
+        ("it is deactivated", "Deactivated"),
         ("LocalQueue ns/l is inactive: stopPolicy is Hold", "Suspended"),
         ("ClusterQueue q is inactive: it has been deleted", "Suspended"),
         ("there is no LocalQueue ns/inactive", "Misconfigured"),
