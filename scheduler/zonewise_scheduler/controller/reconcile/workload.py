@@ -13,6 +13,7 @@
     any            quota, all checks Ready           Admitted, which a check that becomes pending again does not undo
     any            no quota, Admitted                neither QuotaReserved, nor admission, nor Admitted
     any            no quota, DeactivationTarget      Evicted, without DeactivationTarget
+    any            no quota, not active              Evicted, and its requeues are forgotten
     any            no quota, its wait is over        Requeued
     admit          no quota                          QuotaReserved, admission; Admitted if no check is pending
     any            its class has a new value         spec.priority
@@ -43,6 +44,7 @@ from zonewise_scheduler.controller.workloads.status import (
     deactivate,
     evict,
     has_quota,
+    note_deactivation,
     reactivate,
     requeue,
     requeue_time,
@@ -153,7 +155,9 @@ def _without_quota(state: WorkloadState, now: float) -> Write | None:
         if _is_active(workload):
             return _deactivate(state)
         return patch_status(workload, name, "evict", deactivate(workload, now))
-    if _is_active(workload) and (write := _requeue(state, now)) is not None:
+    if not _is_active(workload):
+        return patch_status(workload, name, "note deactivation", note_deactivation(workload, now))
+    if (write := _requeue(state, now)) is not None:
         return write
     return _admit(state, intent, now) if isinstance(intent, AdmitIntent) and not intent.has_quota else None
 

@@ -145,6 +145,13 @@ def deactivate(workload: Mapping[str, object], now: float) -> Json | None:
     return evict(workload, EvictionCause(DEACTIVATED, message, cause), now)
 
 
+def note_deactivation(workload: Mapping[str, object], now: float) -> Json | None:
+    """Return the patch of a Workload without quota whose spec.active is false. It is Evicted, and its count of requeues
+    starts from zero (pkg/controller/core/workload_controller.go Reconcile).
+    """
+    return _patch(workload, {"requeueState": None}) if is_true(workload, EVICTED) else deactivate(workload, now)
+
+
 def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
     """Return the patch that releases the quota of an evicted Workload without pods, and requeues it or lets it wait.
 
