@@ -247,6 +247,12 @@ _WAITING = Row("Waiting", (
            (("sum by (cluster_queue) (rate(kueue_admission_checks_wait_time_seconds_sum[1h]))"
             " / sum by (cluster_queue) (rate(kueue_admission_checks_wait_time_seconds_count[1h])) or vector(0)"),
             "{{cluster_queue}} mean")),
+    _panel("Start of pods", "Time from the admission until all pods are ready.", "s",
+           *_quantiles("kueue_admitted_until_ready_wait_time_seconds", "cluster_queue")),
+    _panel("Wait until ready", "Time from the creation or the last eviction until all pods are ready.", "s",
+           *_quantiles("kueue_ready_wait_time_seconds", "cluster_queue")),
+    _panel("Duration of evictions", "Time from an eviction until the quota of the workload is free.", "s",
+           *_quantiles("kueue_workload_eviction_latency_seconds", "cluster_queue")),
     _panel("Reservations", "Reserved starts, and workloads per hour that started more than a minute late.", "short",
            ("sum(zonewise_reservations)", "reserved"),
            (('sum(increase(zonewise_reservation_error_seconds_count[1h]))'

@@ -26,6 +26,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
 from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true
+from zonewise_scheduler.controller.workloads.status import DEACTIVATED
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 
 if TYPE_CHECKING:
@@ -84,8 +85,21 @@ class ControllerMetrics:
             "Time from the quota reservation of a workload with admission checks to its admission.",
             _WAIT_BUCKETS, "cluster_queue",
         )  # fmt: skip
+        self._ready_wait = _histogram(
+            self, "kueue_ready_wait_time_seconds",
+            "Time from the creation or the last eviction of a workload until its pods are ready.",
+            _WAIT_BUCKETS, "cluster_queue",
+        )  # fmt: skip
+        self._admitted_until_ready = _histogram(
+            self, "kueue_admitted_until_ready_wait_time_seconds",
+            "Time from the admission of a workload until its pods are ready.", _WAIT_BUCKETS, "cluster_queue",
+        )  # fmt: skip
         self._evictions = _counter(self, "kueue_evicted_workloads", "Workloads that were evicted.", "cluster_queue",
-                                   "reason")  # fmt: skip
+                                   "reason", "underlying_cause")  # fmt: skip
+        self._eviction_latency = _histogram(
+            self, "kueue_workload_eviction_latency_seconds",
+            "Time from the eviction of a workload until its quota is free.", _WAIT_BUCKETS, "cluster_queue", "reason",
+        )  # fmt: skip
         self._preemptions = _counter(self, "kueue_preempted_workloads", "Workloads that were chosen as victims.",
                                      "preempting_cluster_queue", "reason")  # fmt: skip
         self._finished = _counter(self, "kueue_finished_workloads", "Workloads that have ended.", "cluster_queue")
@@ -147,7 +161,6 @@ class ControllerMetrics:
 
     def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
         """Count the effects of a write."""
-        del controller
         workload = outcome.obj
         if outcome.result != "done" or workload is None or write.key.resource != WORKLOADS:
             return
@@ -159,6 +172,10 @@ class ControllerMetrics:
             self._observe_checks(workload)
         elif write.purpose == "evict" and is_true(workload, "Evicted"):
             self._count_eviction(workload)
+        elif write.purpose == "release quota":
+            self._observe_release(controller, write.workload, workload)
+        elif write.purpose == "follow the pods":
+            self._observe_readiness(write, workload)
         elif write.purpose in {"finish", "cannot start"}:
             self._finished.labels(_queue(workload)).inc()
 
@@ -195,9 +212,26 @@ class ControllerMetrics:
         if checks_of(workload) and reserved is not None and admitted is not None:
             self._checks_wait.labels(_queue(workload)).observe(max(0.0, admitted - reserved))
 
+    def _observe_readiness(self, write: Write, workload: Json) -> None:
+        """Observe a workload whose pods are ready for the first time since its admission."""
+        if not isinstance(write.body, dict) or "conditions" not in write.body["status"]:
+            return
+        ready, admitted = find_condition(workload, "PodsReady") or {}, condition_time(workload, "Admitted")
+        if (ready.get("status"), ready.get("reason")) == ("True", "Started") and admitted is not None:
+            _observe_wait(self._ready_wait, workload, "PodsReady")
+            waited = (condition_time(workload, "PodsReady") or admitted) - admitted
+            self._admitted_until_ready.labels(_queue(workload)).observe(max(0.0, waited))
+
     def _count_eviction(self, workload: Json) -> None:
-        evicted = find_condition(workload, "Evicted") or {}
-        self._evictions.labels(_queue(workload), str(evicted.get("reason", ""))).inc()
+        self._evictions.labels(_queue(workload), *_eviction_reason(workload)).inc()
+
+    def _observe_release(self, controller: QueueController, key: str, workload: Json) -> None:
+        """Observe how long the quota of an evicted workload was held; the planner still knows its ClusterQueue."""
+        running = controller.feed.state.running.get(key)
+        evicted, released = condition_time(workload, "Evicted"), condition_time(workload, "QuotaReserved")
+        if running is not None and running.workload.admission is not None and None not in (evicted, released):
+            labels = running.workload.admission.cluster_queue, _eviction_reason(workload)[0]
+            self._eviction_latency.labels(*labels).observe(max(0.0, (released or 0.0) - (evicted or 0.0)))
 
 
 class _SnapshotCollector(Collector):
@@ -320,6 +354,15 @@ def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
     begin = created if evicted is None else evicted
     if begin is not None and end is not None:
         histogram.labels(_queue(workload)).observe(max(0.0, end - begin))
+
+
+def _eviction_reason(workload: Json) -> tuple[str, str]:
+    """Return the reason of an eviction and its underlying cause, as Kueue's labels have them; "": there is none."""
+    text = str((find_condition(workload, "Evicted") or {}).get("reason", ""))
+    if text.startswith(DEACTIVATED):
+        return DEACTIVATED, text.removeprefix(DEACTIVATED).removeprefix("DueTo")
+    is_timeout = text == "PodsReadyTimeout"
+    return text, str((find_condition(workload, "PodsReady") or {}).get("reason", "")) if is_timeout else ""
 
 
 def _queue(workload: Json) -> str:

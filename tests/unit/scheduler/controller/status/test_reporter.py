@@ -306,7 +306,11 @@ def test_metrics_count_the_life_of_workloads() -> None:
 
     assert value("kueue_quota_reserved_workloads_total", cluster_queue="q") == 3
     assert value("kueue_admitted_workloads_total", cluster_queue="q") == 3
-    assert value("kueue_evicted_workloads_total", cluster_queue="q", reason="Preempted") == 1
+    preempted = {"cluster_queue": "q", "reason": "Preempted"}
+    assert value("kueue_evicted_workloads_total", underlying_cause="", **preempted) == 1
+    assert value("kueue_workload_eviction_latency_seconds_count", **preempted) == 1
+    assert value("kueue_admitted_until_ready_wait_time_seconds_count", cluster_queue="q") == 3
+    assert value("kueue_ready_wait_time_seconds_count", cluster_queue="q") == 3
     assert value("kueue_finished_workloads_total", cluster_queue="q") == 1
     assert value("kueue_admission_wait_time_seconds_count", cluster_queue="q") == 3
     assert value("kueue_quota_reserved_wait_time_seconds_sum", cluster_queue="q") == 3 + 5 + 2
@@ -318,6 +322,20 @@ def test_metrics_count_the_life_of_workloads() -> None:
     assert value("kueue_cluster_queue_borrowing_limit", **usage) == float("inf")
     assert value("kueue_cluster_queue_status", cluster_queue="q", status="active") == 1
     assert value("zonewise_leader") == 1
+
+
+def test_a_deactivation_is_one_reason_with_different_causes() -> None:
+    """Dashboards of Kueue group by reason."""
+    queue = ReportedQueue(ModelCluster(), NOW)
+    job = queue.cluster.submit("j", 2)
+    queue.cluster.change(job, {"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "60"}}})
+    queue.tick(1.0)
+    queue.tick(90.0)
+    labels = {"cluster_queue": "q", "reason": "Deactivated"}
+    value = queue.metrics.registry.get_sample_value
+    cause = {"underlying_cause": "MaximumExecutionTimeExceeded"}
+    assert value("kueue_evicted_workloads_total", labels | cause) == 1
+    assert value("kueue_workload_eviction_latency_seconds_count", labels) == 1
 
 
 def test_metrics_measure_the_wait_for_admission_checks() -> None:
