@@ -71,8 +71,6 @@ def status_patch(observed: Json, status: Json) -> Json:
     """Return the merge patch of the status fields that differ; empty if none differs."""
     before: Json = observed.get("status") or {}
     changes = merge_patch({name: before.get(name) for name in status}, status)
-    # the server omits a count of 0
-    changes = {name: value for name, value in changes.items() if value != 0 or before.get(name)}
     return {"status": changes} if changes else {}
 
 

@@ -88,6 +88,13 @@ def test_a_status_counts_workloads_and_usage() -> None:
         assert condition(shown)[:2] == ("True", "Ready")
 
 
+def test_the_first_status_of_an_unused_queue_has_counts_of_0() -> None:
+    cluster = ModelCluster()
+    for key in (QUEUE, LOCAL):
+        counts = {name: value for name, value in status(cluster, key).items() if name.endswith("Workloads")}
+        assert counts == {"pendingWorkloads": 0, "reservingWorkloads": 0, "admittedWorkloads": 0}
+
+
 def test_usage_beyond_the_nominal_quota_is_borrowed() -> None:
     cluster = ModelCluster(cpus=4, cohortName="c")
     spec = {"resourceGroups": resource_groups({"cpu": "4"}), "cohortName": "c"}
