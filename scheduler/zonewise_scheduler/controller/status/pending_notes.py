@@ -3,7 +3,7 @@
 | bound | value |
 |---|---|
 | a workload that has waited for less than MIN_WAIT | no note |
-| notes of one workload | at most one per REFRESH, and only if it contains something new |
+| notes of one workload | one per REFRESH if it is new; sooner if its queue stops or restarts |
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
 
@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.controller.status.pending_note import PendingNote, invalid_note, pending_note
+from zonewise_scheduler.controller.status.pending_note import (
+    HELD_REASONS,
+    PendingNote,
+    invalid_note,
+    pending_note,
+    queue_reason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -129,7 +135,7 @@ class PendingNotes:
         if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
             return last is None or last[0].message != problem or key in self._unwritten
         if last is not None and now < last[1] + REFRESH:
-            return False
+            return _is_held(state, key) != (last[0].reason in HELD_REASONS)
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()
         else:
@@ -138,3 +144,11 @@ class PendingNotes:
                 return False
             since = workload.queue_order_timestamp()
         return now >= since + MIN_WAIT
+
+
+def _is_held(state: PlannerState, key: str) -> bool:
+    """Return whether a workload is deactivated, or its queue is stopped."""
+    entry = state.inadmissible.get(key)
+    if entry is None:
+        return state.pending.get(key) in state.snapshot.inactive
+    return queue_reason(entry.message) in HELD_REASONS

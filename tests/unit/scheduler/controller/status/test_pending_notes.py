@@ -153,3 +153,15 @@ def test_the_problem_of_an_invalid_workload_is_reported_at_once_and_only_once() 
     assert (key, note.reason, note.message) == ("ns/bad", "Misconfigured", "spec: worse")
     told.note_failure("ns/bad")
     assert [key for key, _ in told.due(state, {}, later + 2 * REFRESH, {"ns/bad": "spec: worse"})] == ["ns/bad"]
+
+
+def test_the_stop_and_the_restart_of_a_queue_are_noted_without_delay() -> None:
+    state, writer = planner(), notes()
+    at = START + MIN_WAIT
+    assert [note.reason for _, note in writer.due(state, {}, at)] == ["WaitingForQuota"]
+    state.snapshot.inactive["q"] = "stopPolicy is Hold"
+    assert [note.reason for _, note in writer.due(state, {}, at + 6)] == ["Suspended"]
+    assert not list(writer.due(state, {}, at + 12))
+    del state.snapshot.inactive["q"]
+    assert [note.reason for _, note in writer.due(state, {}, at + 18)] == ["WaitingForQuota"]
+    assert not list(writer.due(state, {}, at + 24))
