@@ -54,6 +54,9 @@ _AWAITS_CHECKS = "The workload has not all checks ready"
 _AWAITS_TOPOLOGY = "There are pending delayed topology requests"
 
 
+_NO_RESERVATION = Condition(ADMITTED, holds=False, reason="NoReservation", message="The workload has no reservation")
+
+
 class EvictionCause(NamedTuple):
     """Why a Workload is evicted."""
 
@@ -84,7 +87,7 @@ def reserve_quota(workload: Mapping[str, object], admission: Admission) -> Json 
     conditions = [Condition(QUOTA_RESERVED, holds=True, reason="QuotaReserved", message=message)]
     conditions += _resets(workload, (EVICTED, PREEMPTED), "QuotaReserved")
     awaits_topology = any(pod_set.delayed_topology_request == "Pending" for pod_set in admission.pod_sets)
-    conditions += _admitted_condition(workload, are_ready=are_all_ready(checks), awaits_topology=awaits_topology)
+    conditions.append(_admitted_condition(are_ready=are_all_ready(checks), awaits_topology=awaits_topology))
     return _patch(
         workload,
         {
@@ -102,8 +105,8 @@ def admit(workload: Mapping[str, object], now: float) -> Json | None:
         item.text("delayedTopologyRequest") == "Pending" and not item.has("topologyAssignment") for item in assignments
     )
     ready = are_all_ready(checks_of(workload))
-    conditions = _admitted_condition(workload, are_ready=ready, awaits_topology=awaits_topology)
-    return _patch(workload, {"conditions": with_conditions(workload, conditions, now)})
+    change = _admitted_condition(are_ready=ready, awaits_topology=awaits_topology)
+    return _patch(workload, {"conditions": with_conditions(workload, [change], now)})
 
 
 def evict(
@@ -166,8 +169,7 @@ def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
     ]
     status: Json = {"admission": None}
     if is_true(workload, ADMITTED):
-        no_reservation = "The workload has no reservation"
-        conditions.append(Condition(ADMITTED, holds=False, reason="NoReservation", message=no_reservation))
+        conditions.append(_NO_RESERVATION)
         exceeded = reason.endswith(MAXIMUM_EXECUTION_TIME_EXCEEDED)
         status[PAST_TIME] = None if exceeded else _past_execution_time(workload, now)
     if find_condition(workload, PODS_READY) is not None:
@@ -218,7 +220,7 @@ def reactivate(workload: Mapping[str, object], now: float) -> Json | None:
 
 def explain_pending(workload: Mapping[str, object], reason: str, message: str, now: float) -> Json | None:
     """Return the patch that sets the reason why a pending Workload waits, such as "WaitingForQuota"."""
-    conditions = [Condition(QUOTA_RESERVED, holds=False, reason=reason, message=message)]
+    conditions = [Condition(QUOTA_RESERVED, holds=False, reason=reason, message=message), _NO_RESERVATION]
     return _patch(workload, {"conditions": with_conditions(workload, conditions, now)})
 
 
@@ -294,16 +296,13 @@ def _patch(workload: Mapping[str, object], status: Json) -> Json | None:
     return {"status": changes} if changes else None
 
 
-def _admitted_condition(
-    workload: Mapping[str, object], *, are_ready: bool, awaits_topology: bool
-) -> Iterable[Condition]:
-    """Yield the condition Admitted of a Workload with quota; a false one only if the condition already exists."""
+def _admitted_condition(*, are_ready: bool, awaits_topology: bool) -> Condition:
+    """Return the condition Admitted of a Workload with quota (workload/admissionchecks.go SyncAdmittedCondition)."""
     if are_ready and not awaits_topology:
-        yield Condition(ADMITTED, holds=True, reason="Admitted", message="The workload is admitted")
-    elif find_condition(workload, ADMITTED) is not None:
-        reason = "PendingDelayedTopologyRequests" if are_ready else "UnsatisfiedAdmissionChecks"
-        message = _AWAITS_TOPOLOGY if are_ready else _AWAITS_CHECKS
-        yield Condition(ADMITTED, holds=False, reason=reason, message=message)
+        return Condition(ADMITTED, holds=True, reason="Admitted", message="The workload is admitted")
+    reason = "PendingDelayedTopologyRequests" if are_ready else "UnsatisfiedAdmissionChecks"
+    message = _AWAITS_TOPOLOGY if are_ready else _AWAITS_CHECKS
+    return Condition(ADMITTED, holds=False, reason=reason, message=message)
 
 
 def _resets(workload: Mapping[str, object], types: Iterable[str], reason: str) -> Iterable[Condition]:

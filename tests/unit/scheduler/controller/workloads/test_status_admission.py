@@ -21,6 +21,7 @@ from zonewise_scheduler.controller.workloads.status import (
     RequeueState,
     admit,
     evict,
+    explain_pending,
     release_quota,
     reserve_quota,
     set_admission_check,
@@ -78,6 +79,22 @@ def test_a_workload_is_admitted_once_each_check_has_passed(
     workload = patched(workload, admit(workload, now))
     assert is_true(workload, ADMITTED) == is_admitted_at_once(admission._replace(pending_checks=()))
     read(workload)
+
+
+def test_a_workload_without_an_admission_states_that() -> None:
+    """`kubectl get workloads` shows the status of this condition."""
+    workload = pending_workload()
+    waiting = patched(workload, explain_pending(workload, "WaitingForQuota", "needs 4 GPUs", 1.6e9))
+    assert reason_of(waiting) == ("False", "NoReservation")
+    checked = patched(waiting, reserve_quota(waiting, Admission("cq", (), 1.7e9, pending_checks=("licence",))))
+    assert reason_of(checked) == ("False", "UnsatisfiedAdmissionChecks")
+    assert reason_of(patched(waiting, reserve_quota(waiting, Admission("cq", (), 1.7e9)))) == ("True", "Admitted")
+
+
+def reason_of(workload: Json) -> tuple[str, str]:
+    """Return the status and the reason of the condition Admitted."""
+    condition = find_condition(workload, ADMITTED) or {}
+    return condition["status"], condition["reason"]
 
 
 def test_a_requeued_workload_that_waits_for_checks_is_not_admitted() -> None:
