@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.live_cluster import JOBS, LiveCluster
+from support.live_cluster import JOBS, KUEUE, WORKLOADS, LiveCluster
 from support.live_clusters import cluster, real_cluster, simulated_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.workloads.conditions import is_true
@@ -72,3 +72,21 @@ def test_an_elastic_job_shrinks_while_it_runs_and_grows_with_new_quota(cluster: 
         eventually(lambda: cluster.is_held("job") and not cluster.pods("job"))
         cluster.api.delete(f"{JOBS}/next", propagationPolicy="Background").ok()
         eventually(lambda: len(cluster.running_pods("job")) == 3)
+
+
+def test_a_job_that_names_its_workload_runs_with_it_and_counts_once(cluster: LiveCluster) -> None:
+    """Its pod set has the defaults of the API server, which the job has, too."""
+    cluster.submit("draft", 8)
+    template = cluster.job("draft")["spec"]["template"]
+    cluster.api.delete(f"{JOBS}/draft", propagationPolicy="Background").ok()
+    pod_set = {"name": "main", "count": 1, "template": {"spec": template["spec"]}}
+    cluster.create(WORKLOADS.removeprefix(f"{KUEUE}/"), "Workload", "ready-made",
+                   {"queueName": "queue", "podSets": [pod_set]})  # fmt: skip
+    with cluster.controller():
+        eventually(lambda: is_true(cluster.workloads()[0], "Admitted"))
+        cluster.submit("job", 8)
+        named = {"metadata": {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}}}
+        cluster.api.patch(f"{JOBS}/job", named).ok()
+        eventually(lambda: len(cluster.running_pods("job")) == 1)
+        eventually(lambda: len(cluster.workloads()) == 1)
+        assert workload_of(cluster, "job")["metadata"]["name"] == "ready-made"
