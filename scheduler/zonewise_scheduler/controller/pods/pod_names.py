@@ -36,6 +36,8 @@ RETRIABLE_ANNOTATION = "kueue.x-k8s.io/retriable-in-group"
 """"false": the group of this pod has ended once none of its pods is active."""
 GROUP_POD_INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index"
 """Rank of a pod in its group."""
+GROUP_POD_INDEX_ANNOTATION = "kueue.x-k8s.io/pod-group-pod-index-label"
+"""Names another label of a pod that has its rank. The webhook copies it at creation."""
 
 MANAGED_LABEL = "kueue.x-k8s.io/managed"
 """Marks the plain pods of a queue."""

@@ -13,6 +13,8 @@ from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_GATE,
+    GROUP_POD_INDEX_ANNOTATION,
+    GROUP_POD_INDEX_LABEL,
     MANAGED_LABEL,
     POD_FINALIZER,
     ROLE_HASH_ANNOTATION,
@@ -105,7 +107,7 @@ def _gated_pod(pod: Json) -> Json:
     gated = copy.deepcopy(pod)
     gated["spec"] = {**object_in(gated, "spec", "")}
     metadata, spec = gated["metadata"], gated["spec"]
-    metadata["labels"] = {**labels_of(gated), MANAGED_LABEL: "true"}
+    metadata["labels"] = {**labels_of(gated), **_rank(gated), MANAGED_LABEL: "true"}
     metadata["annotations"] = {ROLE_HASH_ANNOTATION: role_hash(spec), **annotations_of(gated)}
     gates = objects_in(spec, "schedulingGates", "spec.")
     present = {gate.get("name") for gate in gates}
@@ -113,3 +115,9 @@ def _gated_pod(pod: Json) -> Json:
     if missing:
         spec["schedulingGates"] = [*gates, *missing]
     return gated
+
+
+def _rank(pod: Json) -> Json:
+    """Return the label with the rank of a pod in its group, if an annotation names another label that has it."""
+    labels, source = labels_of(pod), annotations_of(pod).get(GROUP_POD_INDEX_ANNOTATION)
+    return {GROUP_POD_INDEX_LABEL: labels[source]} if source in labels else {}

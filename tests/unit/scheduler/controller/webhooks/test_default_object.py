@@ -125,6 +125,15 @@ def test_a_pod_keeps_the_role_that_it_names() -> None:
     assert defaulted(named, rules())["metadata"]["annotations"] == {"kueue.x-k8s.io/role-hash": "worker"}
 
 
+@pytest.mark.parametrize(("source", "rank"), [("apps.kubernetes.io/pod-index", "3"), ("missing", None), (None, None)])
+def test_the_rank_of_a_pod_in_its_group_is_that_of_the_label_that_it_names(
+    source: str | None, rank: str | None
+) -> None:
+    annotations = {} if source is None else {"kueue.x-k8s.io/pod-group-pod-index-label": source}
+    made = defaulted(pod("q", annotations, {"apps.kubernetes.io/pod-index": "3"}), rules())
+    assert made["metadata"]["labels"].get("kueue.x-k8s.io/pod-group-pod-index") == rank
+
+
 @pytest.mark.parametrize("made", [job("q"), pod("q")], ids=["job", "pod"])
 def test_it_is_idempotent(made: Any) -> None:
     once = defaulted(made, rules())
