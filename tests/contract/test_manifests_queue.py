@@ -286,6 +286,38 @@ def test_only_a_held_pod_may_change_its_queue(live: Live) -> None:
         assert (answer.status, "create other pods" in answer.body["message"]) == (422, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("pod-group-name", "other", "the group of a pod"),
+        ("pod-group-total-count", "3", "the number of its pods"),
+        ("retriable-in-group", "true", "cannot be changed from false"),
+        ("retriable-in-group", None, "cannot be changed from false"),
+    ],
+)
+def test_the_group_of_a_pod_cannot_change(live: Live, name: str, value: str | None, words: str) -> None:
+    prefix = "kueue.x-k8s.io"
+    group = {"pod-group-name": "g", "pod-group-total-count": "2", "retriable-in-group": "false"}
+    annotations = {f"{prefix}/{key}": text for key, text in group.items()}
+    made = live.create(pod("q", annotations)).ok()
+    path = f"/api/v1/namespaces/{live.namespace}/pods/{made['metadata']['name']}"
+    answer = live.admin.patch(path, {"metadata": {"annotations": {f"{prefix}/{name}": value}}})
+    assert (answer.status, words in answer.body["message"]) == (422, True), answer.body
+    live.admin.patch(path, {"metadata": {"annotations": {"mine": "yes"}}}).ok()
+
+
+def test_kueue_may_add_the_group_of_the_pods_of_a_set(live: Live) -> None:
+    """Kueue's reconcilers of LeaderWorkerSets and StatefulSets do so after the creation of each pod."""
+    set_pod = pod(
+        "", {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}, schedulingGates=[{"name": ADMISSION_GATE}]
+    )
+    path = f"/api/v1/namespaces/{live.namespace}/pods/{live.create(set_pod).ok()['metadata']['name']}"
+    group = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "2"}
+    live.admin.patch(path, {"metadata": {"labels": {QUEUE: "q"}, "annotations": group}}).ok()
+    answer = live.admin.patch(path, {"metadata": {"annotations": {"kueue.x-k8s.io/pod-group-name": "other"}}})
+    assert answer.status == 422
+
+
 def test_pods_without_a_queue_are_queued_only_with_the_component(live: Live, real_server: RealServer) -> None:
     """Those of DaemonSets are exempt. If no webhook is served, all of them run."""
     namespace = real_server.new_namespace("defaulted")
