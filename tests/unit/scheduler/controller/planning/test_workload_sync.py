@@ -193,7 +193,8 @@ def test_the_walltime_counts_from_the_admission_that_follows_the_checks() -> Non
     ready = with_checks(obj, a="Ready", b="Ready")
     sync_workload(fed, KEY, ready, NOW + 5, assumed=False)
     admitted_condition = {"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-12T13:48:00Z"}
-    ready["status"]["conditions"] = [*ready["status"]["conditions"], admitted_condition]
+    others = [entry for entry in ready["status"]["conditions"] if entry["type"] != "Admitted"]
+    ready["status"]["conditions"] = [*others, admitted_condition]
     sync_workload(fed, KEY, ready, NOW + 500, assumed=False)
     admission = fed.state.running[KEY].workload.admission
     assert admission is not None
