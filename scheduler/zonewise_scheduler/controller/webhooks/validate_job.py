@@ -121,7 +121,7 @@ def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
     field = annotation_field(COMPLETIONS_ANNOTATION)
     if equal is not None and equal not in BOOLS:
         yield problem(field, equal, "must be true or false")
-    is_equal = BOOLS.get(equal, False)
+    is_equal = equal is not None and BOOLS.get(equal, False)
     if is_equal and spec.get("completionMode") != "Indexed":
         yield problem(field, equal, "needs spec.completionMode Indexed")
     if is_equal and spec.get("completions", 1) != parallelism:
