@@ -1,6 +1,6 @@
 """The objects that configure the queue: queues, flavors, topologies, checks, namespaces, classes, LimitRanges.
 
-Only fields that affect decisions count: the planner is not fed when a status changes, except that of a check.
+Only fields that have an effect count: the planner is not fed when a status changes, except that of a check.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
-from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 
 if TYPE_CHECKING:
@@ -54,10 +53,14 @@ OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
 
 
+_OWN_DOMAIN = "zonewise.dev/"
+"""Domain of the annotations of queues that have an effect: on walltimes, bindings and deadlines."""
+
+
 class _Object(NamedTuple):
     obj: Json
     decides: Json
-    """The fields that affect the planner."""
+    """The fields that affect the planner or the writes for jobs."""
 
 
 class ConfigurationObjects:
@@ -208,7 +211,7 @@ def _decides(resource: Resource, obj: Json) -> Json:
         return _labels(obj)
     annotations: Json = obj["metadata"].get("annotations") or {}
     return {
-        "defaultRun": annotations.get(DEFAULT_RUN_ANNOTATION),
+        "annotations": {name: value for name, value in annotations.items() if name.startswith(_OWN_DOMAIN)},
         "spec": obj.get("spec") or {},
         "overhead": obj.get("overhead") or {},
         "scheduling": obj.get("scheduling") or {},

@@ -22,6 +22,7 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.pod_defaults import RuntimeClassDefaults
+from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
 
@@ -55,7 +56,8 @@ def test_labels_of_namespaces_and_flavors_are_tracked() -> None:
     assert objects.flavors["f"]["spec"]["nodeLabels"] == {"gpu": "h100"}
 
 
-def test_only_fields_that_the_planner_reads_configure_it() -> None:
+@pytest.mark.parametrize("name", [DEFAULT_RUN_ANNOTATION, BIND_ANNOTATION])
+def test_only_fields_that_have_an_effect_configure_the_planner(name: str) -> None:
     objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     key = ObjectKey(CLUSTER_QUEUES, "", "q")
 
@@ -67,8 +69,8 @@ def test_only_fields_that_the_planner_reads_configure_it() -> None:
     observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}})
     assert objects.feed(feed)
     assert not annotate(note="edited")
-    assert annotate(**{DEFAULT_RUN_ANNOTATION: "60"})
-    assert feed.state.pending_queues["q"].heap.spec.default_walltime == 60
+    assert annotate(**{name: "60"})
+    assert not annotate(**{name: "60", "note": "edited again"})
 
 
 def test_a_namespace_changes_only_its_labels_in_the_planner() -> None:
