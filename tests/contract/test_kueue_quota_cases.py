@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat_usage, part, usage, workload
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.drs import DRS
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy, sort_candidates
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.amount import minus, plus
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
-from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, LocalQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.hierarchy.drs import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
 
 Amounts = dict[FlavorResource, int]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.cycle.entry import Entry
+    from zonewise_scheduler.quota.hierarchy.drs import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, ResourceNode
 
 

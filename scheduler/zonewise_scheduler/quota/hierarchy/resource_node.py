@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
     from zonewise_scheduler.quota.api.workload_types import Usage, Workload
-    from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
+    from zonewise_scheduler.quota.hierarchy.drs import DRS
 
 
 class Amounts(dict["FlavorResource", int]):

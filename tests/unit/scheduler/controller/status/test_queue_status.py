@@ -34,7 +34,7 @@ from zonewise_scheduler.controller.status.queue_summaries import (
 )
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
-from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS
+from zonewise_scheduler.quota.hierarchy.drs import DRS
 
 Json = dict[str, Any]
 

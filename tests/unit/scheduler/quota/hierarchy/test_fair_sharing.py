@@ -10,7 +10,8 @@ from hypothesis import given
 from support.quota_strategies import CPU, cpu_queue, running_workload, snapshots
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.drs import DRS
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
