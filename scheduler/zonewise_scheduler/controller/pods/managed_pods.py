@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
+from zonewise_scheduler.controller.reverse_index import ReverseIndex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +35,10 @@ class ManagedPods:
         self._pods: dict[str, ManagedPod] = {}
         """Observed pods by UID."""
         self._assumed: dict[str, ManagedPod] = {}
-        self._by_workload: dict[str, dict[str, None]] = {}
-        self._by_node: dict[str, dict[str, None]] = {}
-        """UIDs, by node, of the pods that may run there: no gate holds them, and they have not ended."""
-        self._node_of: dict[str, str] = {}
+        self._workloads: ReverseIndex[str, str] = ReverseIndex()
+        """Workload of each pod, by UID."""
+        self._nodes: ReverseIndex[str, str] = ReverseIndex()
+        """Node of each pod that may run there, by UID: no gate holds it, and it has not ended."""
 
     def observe(self, pod: ManagedPod) -> None:
         """Record a pod from a watch.
@@ -52,7 +53,7 @@ class ManagedPods:
         if not pod.is_held or pod.is_terminated:
             self._assumed.pop(pod.uid, None)
         self._pods[pod.uid] = pod
-        self._by_workload.setdefault(pod.workload_key, {})[pod.uid] = None
+        self._workloads.change(pod.uid, (pod.workload_key,))
         self._index_node(pod.uid)
 
     def observed(self, uid: str) -> ManagedPod | None:
@@ -62,14 +63,9 @@ class ManagedPods:
     def remove(self, uid: str) -> None:
         """Record the deletion of a pod, managed or not."""
         self._assumed.pop(uid, None)
-        pod = self._pods.pop(uid, None)
+        self._pods.pop(uid, None)
         self._index_node(uid)
-        if pod is None:
-            return
-        uids = self._by_workload[pod.workload_key]
-        del uids[uid]
-        if not uids:
-            del self._by_workload[pod.workload_key]
+        self._workloads.change(uid, ())
 
     def assume(self, ungating: Ungating) -> None:
         """Count a pod as ungated from now on, because its patch is being written."""
@@ -83,7 +79,7 @@ class ManagedPods:
 
     def on_node(self, node: str) -> Sequence[ManagedPod]:
         """Return the pods of a node that no gate holds and that have not ended."""
-        return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_node.get(node, ())]
+        return [self._assumed.get(uid) or self._pods[uid] for uid in self._nodes.sources(node)]
 
     def _index_node(self, uid: str) -> None:
         pod = self._assumed.get(uid) or self._pods.get(uid)
@@ -91,15 +87,8 @@ class ManagedPods:
         if pod is not None and not pod.is_held and not pod.is_terminated:
             with suppress(FieldError):  # an affinity that the API server would reject names no node
                 node = pinned_node(pod)
-        old = self._node_of.pop(uid, "")
-        if old and old != node:
-            del self._by_node[old][uid]
-            if not self._by_node[old]:
-                del self._by_node[old]
-        if node:
-            self._node_of[uid] = node
-            self._by_node.setdefault(node, {})[uid] = None
+        self._nodes.change(uid, (node,) if node else ())
 
     def of_workload(self, key: str) -> Sequence[ManagedPod]:
         """Return the pods of a Workload; `key`: its namespace and name."""
-        return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_workload.get(key, ())]
+        return [self._assumed.get(uid) or self._pods[uid] for uid in self._workloads.sources(key)]

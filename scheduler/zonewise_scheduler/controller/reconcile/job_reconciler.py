@@ -14,7 +14,7 @@ from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_ki
 from zonewise_scheduler.controller.reconcile.dependent_jobs import DependentJobs
 from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
-from zonewise_scheduler.controller.reconcile.prebuilt_workloads import PrebuiltWorkloads
+from zonewise_scheduler.controller.reverse_index import ReverseIndex
 from zonewise_scheduler.controller.workloads.prebuilt import prebuilt_workload_key
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class JobReconciler:
         self._active_pods = active_pods
         self._dirty: dict[ObjectKey, None] = {}
         self._dependents = DependentJobs(find)
-        self._prebuilt = PrebuiltWorkloads()
+        self._prebuilt: ReverseIndex[ObjectKey, str] = ReverseIndex()
+        """The Workload that each job names, if it names one."""
         self._writers: dict[ObjectKey, ObjectKey] = {}
         """The job that last had a write for an object, by key of that object. Another write may still be pending."""
 
@@ -64,7 +65,8 @@ class JobReconciler:
             self.by_uid[uid_of(new)] = key
         if key.resource == JOBS:
             self._dirty.update(dict.fromkeys(self._dependents.change(key, new)))
-        self._prebuilt.change(key, new)
+        prebuilt = "" if new is None else prebuilt_workload_key(new)
+        self._prebuilt.change(key, (prebuilt,) if prebuilt else ())
         self._mark_parent(new or old)
 
     def mark(self, key: ObjectKey) -> None:
@@ -89,7 +91,7 @@ class JobReconciler:
         if (job := self.by_uid.get(workload_owner_uid(workload))) is not None:
             self._dirty[job] = None
         metadata: Json = workload["metadata"]
-        self._dirty.update(dict.fromkeys(self._prebuilt.jobs_of(f"{metadata['namespace']}/{metadata['name']}")))
+        self._dirty.update(dict.fromkeys(self._prebuilt.sources(f"{metadata['namespace']}/{metadata['name']}")))
 
     def writes(self, context: JobContext) -> Iterator[Write]:
         """Yield the next writes of jobs that have changed."""
