@@ -208,9 +208,8 @@ class ControllerMetrics:
                 histogram.observe(start - predicted)
 
     def _observe_checks(self, workload: Json) -> None:
-        reserved, admitted = condition_time(workload, "QuotaReserved"), condition_time(workload, "Admitted")
-        if checks_of(workload) and reserved is not None and admitted is not None:
-            self._checks_wait.labels(_queue(workload)).observe(max(0.0, admitted - reserved))
+        if checks_of(workload):
+            _observe_between(self._checks_wait, workload, "QuotaReserved", "Admitted", _queue(workload))
 
     def _observe_readiness(self, write: Write, workload: Json) -> None:
         """Observe a workload whose pods are ready for the first time since its admission."""
@@ -219,8 +218,7 @@ class ControllerMetrics:
         ready, admitted = find_condition(workload, "PodsReady") or {}, condition_time(workload, "Admitted")
         if (ready.get("status"), ready.get("reason")) == ("True", "Started") and admitted is not None:
             _observe_wait(self._ready_wait, workload, "PodsReady")
-            waited = (condition_time(workload, "PodsReady") or admitted) - admitted
-            self._admitted_until_ready.labels(_queue(workload)).observe(max(0.0, waited))
+            _observe_between(self._admitted_until_ready, workload, "Admitted", "PodsReady", _queue(workload))
 
     def _count_eviction(self, workload: Json) -> None:
         self._evictions.labels(_queue(workload), *_eviction_reason(workload)).inc()
@@ -228,10 +226,9 @@ class ControllerMetrics:
     def _observe_release(self, controller: QueueController, key: str, workload: Json) -> None:
         """Observe how long the quota of an evicted workload was held; the planner still knows its ClusterQueue."""
         running = controller.feed.state.running.get(key)
-        evicted, released = condition_time(workload, "Evicted"), condition_time(workload, "QuotaReserved")
-        if running is not None and running.workload.admission is not None and None not in (evicted, released):
+        if running is not None and running.workload.admission is not None:
             labels = running.workload.admission.cluster_queue, _eviction_reason(workload)[0]
-            self._eviction_latency.labels(*labels).observe(max(0.0, (released or 0.0) - (evicted or 0.0)))
+            _observe_between(self._eviction_latency, workload, "Evicted", "QuotaReserved", *labels)
 
 
 class _SnapshotCollector(Collector):
@@ -354,6 +351,13 @@ def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
     begin = created if evicted is None else evicted
     if begin is not None and end is not None:
         histogram.labels(_queue(workload)).observe(max(0.0, end - begin))
+
+
+def _observe_between(histogram: Histogram, workload: Json, first: str, second: str, *labels: str) -> None:
+    """Observe the time between the changes of two conditions; `labels`: values of the histogram's labels."""
+    begin, end = condition_time(workload, first), condition_time(workload, second)
+    if begin is not None and end is not None:
+        histogram.labels(*labels).observe(max(0.0, end - begin))
 
 
 def _eviction_reason(workload: Json) -> tuple[str, str]:
