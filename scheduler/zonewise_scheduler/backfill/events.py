@@ -182,7 +182,7 @@ def reconfigure(
         if (workload := state.pending_workload(key)) is not None
     ]
     submitted += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
-    state.namespaces, state.router = configuration.namespaces, QueueRouter(configuration.local_queues)
+    state.router = QueueRouter(configuration.local_queues)
     running = _with_new_defaults(state, configuration)
     state.snapshot, state.removed_queues = rebuild_snapshot(state.snapshot, configuration, running, placements)
     state.configuration, state.cohort_index = configuration, CohortIndex(state.snapshot)
@@ -212,9 +212,8 @@ def change_namespaces(state: PlannerState, changes: Mapping[str, Mapping[str, st
     Queues whose namespace selector now decides otherwise look for a head again.
     """
     old = state.namespaces or {}
-    new = {**old, **changes}
-    state.namespaces = {name: labels for name, labels in new.items() if labels is not None}
-    state.configuration = state.configuration._replace(namespaces=state.namespaces)
+    new = {name: labels for name, labels in {**old, **changes}.items() if labels is not None}
+    state.configuration = state.configuration._replace(namespaces=new)
     pairs = [(old.get(name), labels) for name, labels in changes.items()]
     for name, queue in state.pending_queues.items():
         spec = queue.heap.spec

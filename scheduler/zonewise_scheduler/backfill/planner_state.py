@@ -62,8 +62,6 @@ class PlannerState:
     """Pending queues by ClusterQueue name."""
     router: QueueRouter
     cohort_index: CohortIndex
-    namespaces: Mapping[str, Mapping[str, str]] | None = None
-    """Labels by namespace; None: every queue accepts any namespace."""
     fair_sharing: AdmissionFairSharing | None = None
     pending: dict[str, str] = field(default_factory=dict[str, str])
     """The ClusterQueue of each workload in a pending queue, by key."""
@@ -101,6 +99,11 @@ class PlannerState:
     def running(self) -> Mapping[str, RunningWorkload]:
         """The workloads that have an admission, by key."""
         return self.running_workloads.by_key
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
+        """Labels by namespace; None: every queue accepts any namespace."""
+        return self.configuration.namespaces
 
     @property
     def reservations_by_start(self) -> list[Reservation]:
@@ -168,8 +171,8 @@ def new_state(
         {name: PendingQueue(node.spec, policy, settings) for name, node in snapshot.cluster_queues.items()},
         QueueRouter(local_queues),
         CohortIndex(snapshot),
-        namespaces,
         None if sharing is None else AdmissionFairSharing(sharing),
+        configuration=NO_CONFIGURATION._replace(namespaces=namespaces),
     )
     for name, workloads in snapshot.workloads_by_queue.items():
         spec = snapshot.cluster_queues[name].spec
