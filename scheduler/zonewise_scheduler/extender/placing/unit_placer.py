@@ -86,8 +86,10 @@ class UnitPlacer:
         for unit in units:
             if plan is None or current.is_full:
                 break
+            if unit not in packable:
+                continue
             nodes = NodesWithout(self._placer.table, self.claims.before(unit.rank))
-            placement = self.place_by_plan(unit.pods[0], plan, nodes, current.now) if unit in packable else None
+            placement = self.place_by_plan(unit.pods[0], plan, nodes, current.now)
             if placement is not None:
                 current.add(unit, [placement])
         reserved = plan.reserved_nodes() if plan is not None else frozenset[str]()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod, WaitingPods
     from zonewise_scheduler.nodes.assumed.ledger import Ledger
     from zonewise_scheduler.nodes.assumed.types import PendingPod
-    from zonewise_scheduler.nodes.preemption.types import Preemptor
+    from zonewise_scheduler.nodes.preemption.types import OccupiedNode, Preemptor
 
 NOMINATED = "Nominated"
 """A reason in addition to those of the ledger: free resources belong to a pod that waits for its victims to end."""
@@ -69,22 +69,27 @@ class NominatedPods:
         if self._ledger.node_of(pod.uid) == node:
             nominations = []  # its resources count already
         admitted = [each for each in nominations if self.is_admitted(each)]
-        survives_ends = self._survives_ends(pod, node, priority)
+        before = self._before_ends(pod, node, priority)
         verdict = self._ledger.assume(pod, node, at, allow_unreported=allow_unreported)
-        if verdict.admitted and not all(map(self.is_admitted, admitted)):
-            self._ledger.forget(pod.uid, at)
-            return Verdict(admitted=False, reason=NOMINATED)
-        if verdict.admitted and not survives_ends:
-            self._ledger.forget(pod.uid, at)
-            return Verdict(admitted=False, reason=ENDING)
-        return verdict
+        if not verdict.admitted:
+            return verdict
+        if not all(map(self.is_admitted, admitted)):
+            reason = NOMINATED
+        elif before is not None and not is_admitted_throughout(before, pod.shape):
+            reason = ENDING
+        else:
+            return verdict
+        self._ledger.forget(pod.uid, at)
+        return Verdict(admitted=False, reason=reason)
 
-    def _survives_ends(self, pod: PendingPod, node: str, priority: int) -> bool:
-        """Return whether no end of a terminating pod lets the kubelet reject a pod, as far as holdings are known."""
+    def _before_ends(self, pod: PendingPod, node: str, priority: int) -> OccupiedNode | None:
+        """Return a node on which the end of another pod may let the kubelet reject a pod that is not assumed yet.
+
+        None if no end matters, or if holdings are unknown.
+        """
         if len(pod.shape.containers) == 1 or not any(each.fields.terminating for each in self._running.on_node(node)):
-            return True
-        occupied = self.occupied.get(node, pod.uid, priority)
-        return occupied is None or is_admitted_throughout(occupied, pod.shape)
+            return None
+        return self.occupied.get(node, pod.uid, priority)
 
     def _is_sibling(self, waiting: WaitingPod | None, nomination: Nomination) -> bool:
         """Return whether a nominated pod is in the same gang: its members are placed together on any of their nodes."""
