@@ -51,8 +51,6 @@ _POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES)
 OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
 """Kinds that may be missing in a cluster, or that the controller may not be allowed to list."""
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
-
-
 _OWN_DOMAIN = "zonewise.dev/"
 """Domain of the annotations of queues that have an effect: on walltimes, bindings and deadlines."""
 

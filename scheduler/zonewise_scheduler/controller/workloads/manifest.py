@@ -6,11 +6,11 @@ A Workload has no finalizer, because the job's pods hold the quota, and not the 
 
 from __future__ import annotations
 
-import re
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_common.k8s.labels import is_label_value
 from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 """Prefix of annotations with parameters for ProvisioningRequests. They are copied to the Workload
 (pkg/util/admissioncheck)."""
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class ManifestOptions(NamedTuple):
@@ -123,7 +121,7 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
 
 def job_uid_label(uid: str) -> dict[str, str]:
     """Return the label that names the UID of a Workload's job; empty if the UID is not a valid label value."""
-    return {JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
+    return {JOB_UID_LABEL: uid} if uid and is_label_value(uid) else {}
 
 
 def owner_reference(resource: Resource, name: str, uid: str) -> Json:

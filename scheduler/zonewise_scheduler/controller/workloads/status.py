@@ -52,8 +52,6 @@ _READY = "All pods reached readiness and the workload is running"
 _RECOVERY = "At least one pod has failed, waiting for recovery"
 _AWAITS_CHECKS = "The workload has not all checks ready"
 _AWAITS_TOPOLOGY = "There are pending delayed topology requests"
-
-
 _NO_RESERVATION = Condition(ADMITTED, holds=False, reason="NoReservation", message="The workload has no reservation")
 
 

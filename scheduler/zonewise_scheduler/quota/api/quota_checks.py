@@ -5,6 +5,7 @@ Source: pkg/webhooks/clusterqueue_webhook.go, cohort_webhook.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.labels import is_qualified_name
@@ -25,12 +26,12 @@ def check_quotas(
     `parent_field`: the field that names the parent, for messages. `lends_nominal_only`: a ClusterQueue lends only its
     nominal quota. A Cohort also lends the quota of its subtree.
     """
-    for name, count in _counts(name for group in groups for name in sorted(group.covered_resources)).items():
+    for name, count in Counter(name for group in groups for name in sorted(group.covered_resources)).items():
         if not is_qualified_name(name):
             yield f"spec.resourceGroups: {name!r:.80} is not the name of a resource"
         if count > 1:
             yield f"spec.resourceGroups: resource {name} is in {count} groups: keep it in one of them"
-    for name, count in _counts(name for group in groups for name in group.flavor_names).items():
+    for name, count in Counter(name for group in groups for name in group.flavor_names).items():
         if count > 1:
             yield f"spec.resourceGroups: flavor {name} stands {count} times: keep it in one group, once"
     for (flavor, resource), quota in resource_quotas(groups):
@@ -50,10 +51,3 @@ def check_flavors_of_checks(
     for rule in rules:
         for name in sorted(rule.on_flavors - flavors):
             yield f"spec.admissionChecksStrategy: onFlavors of check {rule.name}: there is no quota of flavor {name}"
-
-
-def _counts(names: Iterator[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
