@@ -26,10 +26,12 @@ def pause(waited: float) -> None:
     time.sleep(min(max(waited / 10, _SHORTEST_PAUSE), _LONGEST_PAUSE))
 
 
-def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until a condition holds; fail on a timeout."""
+def eventually(
+    condition: Callable[[], object], seconds: float = PATIENCE, say: Callable[[], str] | None = None
+) -> None:
+    """Wait until a condition holds; on a timeout, fail with the message of `say`."""
     started = time.monotonic()
     while not condition():
         waited = time.monotonic() - started
-        assert waited < seconds, f"not so within {seconds} s"
+        assert waited < seconds, f"not so within {seconds} s" if say is None else say()
         pause(waited)

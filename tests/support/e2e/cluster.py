@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from support.e2e.node import running_node
 from support.extender import Extender, running_extender
 from support.kubelets import short_directory
 from support.programs import RestartableProcess, find_program, missing_program
-from support.waiting import pause
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -110,11 +109,7 @@ class Cluster(NamedTuple):
 
     def until(self, holds: Callable[[], bool], say: Callable[[], str]) -> None:
         """Wait for a condition; on a timeout, fail with the message of `say`."""
-        started = time.monotonic()
-        while not holds():
-            waited = time.monotonic() - started
-            assert waited < LIMIT, say()
-            pause(waited)
+        eventually(holds, LIMIT, say)
 
     def _idle(self) -> bool:
         return all(
