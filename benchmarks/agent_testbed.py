@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import KubeError
 from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_RESOURCE_TOPOLOGIES
 from zonewise_common.nrt.names import ALL_PODS, FINGERPRINTS
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -49,9 +49,8 @@ class Api(NamedTuple):
 
 @contextmanager
 def embedded(_: Path) -> Generator[Api | None]:
-    port = _free_port()
-    command = [sys.executable, "-m", "zonewise_sandbox.apiserver", "--port", str(port), "--crd", str(CRD)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-m", "zonewise_sandbox.apiserver", "--crd", str(CRD), "--port"]
+    with reserved_port() as port, subprocess.Popen([*command, str(port)], stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         wait(lambda: responds(f"{url}/readyz"))
         yield Api("embedded API server", Config.from_url(url), ("--api-server", url))
@@ -156,19 +155,19 @@ class AgentProcess:
 
 @contextmanager
 def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str = NODE) -> Generator[AgentProcess]:
-    port = _free_port()
-    command = [
-        sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
-        "--node-name", node, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
-        *flags,
-    ]  # fmt: skip
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
-    # the first agent compiles the bytecode of all modules: a process that compiles at import has a fragmented heap
-    with _started_agent(command, environment, port):
-        pass
-    with _started_agent(command, environment, port) as agent:
-        yield agent
+    with reserved_port() as port:
+        command = [
+            sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
+            "--node-name", node, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
+            *flags,
+        ]  # fmt: skip
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
+        # the first agent compiles the bytecode of all modules: a process that compiles at import has a fragmented heap
+        with _started_agent(command, environment, port):
+            pass
+        with _started_agent(command, environment, port) as agent:
+            yield agent
 
 
 @contextmanager
@@ -227,9 +226,3 @@ def wait(condition: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"not so within {TIMEOUT:g} s: {condition}")
         time.sleep(0.02)
-
-
-def _free_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return holder.getsockname()[1]

@@ -50,8 +50,8 @@ def kueue_absence() -> str:
 @contextlib.contextmanager
 def running_kueue(cluster: LiveCluster) -> Generator[None]:
     """Run Kueue's manager on a cluster until the block ends, with Jobs as its only kind; wait until it is ready."""
-    from support.ports import reserved_port
     from support.programs import find_program
+    from zonewise_sandbox.up.ports import reserved_port
 
     directory = cluster.directory / "kueue"
     certificates = _write_etc(directory / "etc")

@@ -116,7 +116,7 @@ def running_soak_cluster(nodes: int) -> Generator[SoakCluster]:
     """Run an API server, etcd, kube-scheduler, kubelets, agents and the extender."""
     from support.e2e.cluster import running_cluster, scheduling
     from support.e2e.settings import Settings
-    from support.ports import reserved_port
+    from zonewise_sandbox.up.ports import reserved_port
 
     kubelets = {f"node-{index}": Settings(topology="single-numa-node") for index in range(nodes)}
     with ExitStack() as stack:

@@ -78,9 +78,9 @@ def volcano_absence() -> str:
 @contextlib.contextmanager
 def running_volcano(cluster: LiveCluster) -> Generator[None]:
     """Run Volcano on a cluster until the block ends; wait until it is ready."""
-    from support.ports import reserved_port
     from support.programs import find_program
     from support.waiting import eventually
+    from zonewise_sandbox.up.ports import reserved_port
 
     for kind in _KINDS:
         cluster.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition(*kind)).ok()

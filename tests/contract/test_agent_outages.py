@@ -11,8 +11,8 @@ import pytest
 
 from support.agents import GPU, Site, new_site
 from support.kubelets import pod
-from support.ports import reserved_port
 from zonewise_sandbox.kubelet import Faults
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

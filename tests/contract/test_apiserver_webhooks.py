@@ -10,10 +10,10 @@ import pytest
 
 from support.apiserver import real_server
 from support.clusters import Cluster, causes_of, cluster, config_map, embedded_server
-from support.ports import reserved_port
 from support.waiting import eventually
 from support.webhook_server import WebhookServer, allow, deny
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

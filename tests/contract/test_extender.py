@@ -12,9 +12,9 @@ import pytest
 
 from support.extender import Caller, Extender, ExtenderCluster, build_pod, new_cluster, plain_nrt, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
-from support.ports import reserved_port
 from support.waiting import eventually
 from zonewise.cli import main
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import contextlib
 
 from support.extender import Caller, build_pod, new_cluster, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
-from support.ports import reserved_port
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_scheduler.admission.node import idle_node
 
 KIND = node_kind(SINGLE, gpus=0)

@@ -17,9 +17,9 @@ from support.apiserver import RealServer, real_apiserver
 from support.extender import Extender
 from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, objects, of_kind, rendered
 from support.nrt_objects import guaranteed, nrt
-from support.ports import reserved_port
 from support.programs import dying_with_us, find_program, missing_program
 from support.waiting import pause
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

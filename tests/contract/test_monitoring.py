@@ -19,12 +19,12 @@ from support.disk import lay_out
 from support.extender import Caller, build_pod, new_cluster, plain_nrt, running_extender
 from support.live_cluster import simulated_live_cluster
 from support.manifests import MANIFESTS
-from support.ports import reserved_port
 from support.programs import dying_with_us
 from support.queue_objects import cluster_queue_spec
 from support.trees import server_tree
 from support.waiting import PATIENCE, eventually, pause
 from tools.dashboards.panels import DASHBOARDS
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_scheduler.admission.pod import Container, PodShape
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 
 from support.browser import BROWSER, DRIVER, Browser, browser
 from support.page_cluster import PageCluster
-from support.ports import reserved_port
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import HttpServer
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_scheduler.client.page_server import PageServer
 from zonewise_scheduler.client.read_api import ReadApi
 

@@ -21,13 +21,13 @@ from support.kubelets import short_directory
 from support.live_cluster import ControllerProcess, LiveCluster
 from support.live_queue import KUEUE_CRDS
 from support.manifests import MANIFESTS, NAMESPACE, apply
-from support.ports import reserved_port
 from support.waiting import PATIENCE, eventually
 from zonewise.cli import main
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import Forbidden, Unauthorized
 from zonewise_common.kube.transport import Transport
 from zonewise_common.service.authorizer import TOKEN_HEADER
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_scheduler.client.page_server import PageServer
 from zonewise_scheduler.client.read_api import ReadApiUnavailable, proxied_read_api
 

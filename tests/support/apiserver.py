@@ -25,10 +25,10 @@ import trustme
 import urllib3
 
 from support.api import Api
-from support.ports import reserved_port
 from support.programs import RestartableProcess, find_program, missing_program
 from support.sharing import shared
 from support.waiting import pause
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -13,8 +13,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from support.ports import reserved_port
 from support.waiting import PATIENCE, eventually, pause
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator

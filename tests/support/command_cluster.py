@@ -9,13 +9,13 @@ from support.api import Api
 from support.kubelets import short_directory
 from support.live_cluster import ControllerProcess, LiveCluster
 from support.live_queue import KUEUE_CRDS
-from support.ports import reserved_port
 from support.snapshots import PROJECT
 from support.waiting import eventually
 from zonewise.cli import main
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator

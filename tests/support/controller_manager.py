@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.ports import reserved_port
 from support.programs import RestartableProcess, find_program, missing_program
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator

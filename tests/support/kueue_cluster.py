@@ -15,7 +15,8 @@ from support.waiting import eventually
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port
+from zonewise_sandbox.up.ports import reserved_port
+from zonewise_sandbox.up.program_threads import ProgramThread
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.kueue.managed_condition import MANAGED_BY_KUEUE
 from zonewise_scheduler.controller.settings import ControllerSettings
@@ -51,12 +52,12 @@ class KueueCluster(NamedTuple):
 @contextlib.contextmanager
 def kueue_cluster() -> Generator[KueueCluster]:
     """Run a cluster with a queue of 8 CPUs, a running Job of 6 CPUs, and the controller on standby."""
-    status_port = free_port()
 
     def services(namespace: str, name: str, _port: str) -> tuple[str, int] | None:
         return ("127.0.0.1", status_port) if (namespace, name) == (NAMESPACE, CONTROLLER) else None
 
     with (
+        reserved_port() as status_port,
         ApiServer(crds=sorted(KUEUE_CRDS.glob("*s.yaml")), services=services) as server,
         JobController(server.client_config()),
         PodRunner(server.client_config(), RunnerSettings()),

@@ -21,7 +21,8 @@ from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
 from zonewise_sandbox.up.cluster_clock import ClusterClock
 from zonewise_sandbox.up.node_agents import NodeAgents, SimulatedNode
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, port_in_use, readiness_problem
+from zonewise_sandbox.up.ports import listens, port_in_use, reserved_port
+from zonewise_sandbox.up.program_threads import ProgramThread, readiness_problem
 from zonewise_sandbox.up.scheduler import PodScheduler
 from zonewise_sandbox.up.shipped_objects import (
     NAMESPACE,
@@ -109,10 +110,11 @@ def open_cluster(
     stop = stop or threading.Event()
     clock = ClusterClock(options.speed)
     with ExitStack() as stack:
-        webhook_port, extender_port = free_port(), free_port()
-        status_port = options.status_port or free_port()
-        if options.status_port and listens(options.status_port):
-            raise ClusterError(port_in_use(options.status_port, "--status-port"))
+        webhook_port, extender_port = (stack.enter_context(reserved_port()) for _ in range(2))
+        try:
+            status_port = stack.enter_context(reserved_port(options.status_port))
+        except OSError as error:
+            raise ClusterError(port_in_use(options.status_port, "--status-port")) from error
         server = _open_server(options, clock, webhook_port, status_port)
         stack.callback(server.close)
         count = len(options.nodes.nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.client import Client
@@ -11,7 +11,8 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import ConfigError, KubeError
 from zonewise_common.kube.resources import NODES
 from zonewise_common.service.clock import monotonic_clock
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, port_in_use, readiness_problem
+from zonewise_sandbox.up.ports import port_in_use, reserved_port
+from zonewise_sandbox.up.program_threads import ProgramThread, readiness_problem
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.settings import ControllerSettings
 
@@ -52,11 +53,13 @@ def open_observer(
         config = Config.from_kubeconfig(kubeconfig or None, context or None)
     except ConfigError as error:
         raise ObserverError(str(error)) from error
-    if port and listens(port):
-        raise ObserverError(port_in_use(port, "--status-port"))
-    port = port or free_port()
-    settings = ControllerSettings(metrics_listen=f"127.0.0.1:{port}", kueue_lease="", leader_election=False)
-    with closing(Client(config)) as client:
+    with ExitStack() as stack:
+        try:
+            status_port = stack.enter_context(reserved_port(port))
+        except OSError as error:
+            raise ObserverError(port_in_use(port, "--status-port")) from error
+        client = stack.enter_context(closing(Client(config)))
+        settings = ControllerSettings(metrics_listen=f"127.0.0.1:{status_port}", kueue_lease="", leader_election=False)
         _check(client)
         stop = stop_event()
 
@@ -64,8 +67,8 @@ def open_observer(
             return controller_main.run_until_stopped(settings, ended, monotonic_clock(), observed=client)
 
         with ProgramThread("controller", run) as program:
-            _wait_until_synced(program, port, stop)
-            yield Observer(config.url, f"http://127.0.0.1:{port}/", stop)
+            _wait_until_synced(program, status_port, stop)
+            yield Observer(config.url, f"http://127.0.0.1:{status_port}/", stop)
 
 
 def _check(client: Client) -> None:

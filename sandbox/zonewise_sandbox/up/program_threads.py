@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import logging
-import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -50,29 +48,6 @@ class ProgramThread:
             self._run(self._stop)
         except Exception as error:  # noqa: BLE001 -- the top of a program: the main thread reports it
             self.error = error
-
-
-def free_port() -> int:
-    """Return a loopback port on which no program currently listens."""
-    with contextlib.closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def listens(port: int) -> bool:
-    """Return whether a program listens on a loopback port."""
-    with contextlib.closing(socket.socket()) as connection:
-        connection.settimeout(1.0)
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def port_in_use(port: int, flag: str) -> str:
-    """Return the error message for a port on which another program listens, with the flag that selects another port."""
-    return (
-        f"port {port} is in use: stop the program that listens there, or choose another port with {flag} (0: any free "
-        "one)"
-    )
 
 
 def readiness_problem(port: int) -> str:

@@ -24,8 +24,8 @@ import yaml
 
 from support.e2e.hardware import MOUNTED, TUNABLES
 from support.e2e.settings import Settings, configuration
-from support.ports import reserved_port
 from support.programs import find_program, missing_program
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,10 @@ import pytest
 import trustme
 import yaml
 
-from support.ports import reserved_port
 from zonewise_common.kube.config import Certificate, Config
 from zonewise_common.kube.credentials import FileToken
 from zonewise_common.kube.errors import ConfigError
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,6 @@ from support.kube_faults import (
     watch_on,
     watch_once,
 )
-from support.ports import reserved_port
 from support.waiting import PATIENCE, eventually
 from zonewise_common.kube import connection_pool
 from zonewise_common.kube.client import Client
@@ -34,6 +33,7 @@ from zonewise_common.kube.credentials import FileToken
 from zonewise_common.kube.errors import BadResponse, ConfigError, KubeError, NotFound, TransportError, Unauthorized
 from zonewise_common.kube.reflector import Reflector
 from zonewise_common.kube.resources import NODES, PODS
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from pathlib import Path

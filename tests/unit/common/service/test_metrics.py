@@ -11,7 +11,6 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from support.clock import Clock
-from support.ports import reserved_port
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import TransportError
@@ -20,6 +19,7 @@ from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.metrics import ServiceMetrics
 from zonewise_common.service.review_budget import CLIENT_BURST
 from zonewise_common.service.tls import Certificates
+from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.up.kubeconfig import kubeconfig, written_kubeconfig
 from zonewise_sandbox.up.node_descriptions import parse_nodes
 from zonewise_sandbox.up.observer import ObserverError, open_observer
-from zonewise_sandbox.up.program_threads import free_port, listens
+from zonewise_sandbox.up.ports import reserved_port
 from zonewise_sandbox.up.shipped_objects import NodeObjects, definitions, queue_objects
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ def test_nothing_is_written() -> None:
 def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
     """There is no server, or no such context."""
     file = tmp_path / "config"
-    file.write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
-    with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event):
-        pass
+    with reserved_port() as port:
+        file.write_text(kubeconfig(f"http://127.0.0.1:{port}"))
+        with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event):
+            pass
 
 
 @contextlib.contextmanager
@@ -109,11 +110,8 @@ def test_a_port_of_another_program_is_rejected() -> None:
 
 def test_a_port_that_another_program_takes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other program reports readiness, and the observer's own controller has ended."""
-    monkeypatch.setattr("zonewise_sandbox.up.observer.listens", create_autospec(listens, return_value=False))
-    with (
-        empty_cluster() as path,
-        ready_program() as port,
-        pytest.raises(ObserverError, match="in use"),
-        open_observer(path, "", port, threading.Event),
-    ):
-        pass
+    with empty_cluster() as path, ready_program() as port:
+        reservation = create_autospec(reserved_port, return_value=contextlib.nullcontext(port))
+        monkeypatch.setattr("zonewise_sandbox.up.observer.reserved_port", reservation)
+        with pytest.raises(ObserverError, match="in use"), open_observer(path, "", port, threading.Event):
+            pass
