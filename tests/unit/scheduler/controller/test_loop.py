@@ -76,7 +76,7 @@ def steps_between(write_delay: float, messages: int) -> int:
 
 def test_a_step_handles_more_messages_while_writes_wait_for_their_rate() -> None:
     """There is one step per MAX_BATCH_TIME, plus a few at the beginning and the end."""
-    messages = 50
+    messages = 300
     begin = time.monotonic()
     steps = steps_between(1.0, messages)
     assert steps <= (time.monotonic() - begin) / MAX_BATCH_TIME + 2
