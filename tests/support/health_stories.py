@@ -43,6 +43,7 @@ HEALTHY = HardwareObservation(
     memory=MemoryReading({"mc0/dimm1": 0}, {"mc0/dimm1": 0}, 0),
     cpus=CpuReading(96, (), {"package 0": 7}),
     memory_total=512 << 30,
+    machine_id="machine-1",
 )
 
 

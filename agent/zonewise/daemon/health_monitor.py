@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import MACHINE_UNCHANGED
-from zonewise.health.evaluation import evaluate
+from zonewise.health.evaluation import evaluate, is_of_another_machine
 from zonewise.health.held_devices import device_ids, held_devices, plugin_id, plugin_ids
 from zonewise.health.holders import observe_holders
 from zonewise.health.kernel_events import device_events
@@ -109,6 +109,11 @@ class HealthMonitor:
             return self.faults
         events, sequence = self._events()
         observation = observe(self._files, machine, self._facts(machine), events, now)
+        if is_of_another_machine(self._state, observation):
+            log.warning(
+                "%s: is of another machine, so health checks begin without it and learn a new baseline",
+                self._options.state_file,
+            )
         before = self._state.sequence_of(observation.boot_id)
         evaluation = evaluate(
             self._state, observation, held, configured=self._options.baseline, suspicion=self._options.suspicion

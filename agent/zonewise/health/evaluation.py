@@ -63,8 +63,10 @@ def evaluate(
     """Return the state after an observation.
 
     `held` lists which containers hold which devices now, None if the kubelet is silent. A configured baseline replaces
-    the learned one. With `whole_log` events count regardless of their age.
+    the learned one. With `whole_log` events count regardless of their age. The state of another machine is ignored.
     """
+    if is_of_another_machine(state, observation):
+        state = HealthState()
     now = observation.time
     holders = state.holders if held is None else observe_holders(state.holders, held, now, state.time)
     counters = advance({} if _rebooted(state, observation) else state.counters, observation)
@@ -90,9 +92,22 @@ def evaluate(
     attributed = tuple(_attributed(fault, holders) for fault in bounded)
     learned = learn(observation, state.baseline, [fault for fault in attributed if fault.sign.severity > Severity.NOTE])
     after = HealthState(
-        observation.boot_id or state.boot_id, now, learned, counters, attributed, holders, hits, state.sequence
+        observation.boot_id or state.boot_id,
+        now,
+        learned,
+        counters,
+        attributed,
+        holders,
+        hits,
+        state.sequence,
+        observation.machine_id or state.machine_id,
     )
     return _changes(state, after)
+
+
+def is_of_another_machine(state: HealthState, observation: HardwareObservation) -> bool:
+    """Return whether a state is certainly of another machine, e.g. because a disk image contains its file."""
+    return bool(state.machine_id) and bool(observation.machine_id) and state.machine_id != observation.machine_id
 
 
 def _changes(before: HealthState, after: HealthState) -> Diagnosis:

@@ -42,6 +42,8 @@ class HealthState(NamedTuple):
     hits: tuple[ApplicationHit, ...] = ()
     sequence: int | None = None
     """The last record of this boot's kernel log that was interpreted."""
+    machine_id: str = ""
+    """The machine that was observed, see HardwareObservation; empty if unknown."""
 
     @property
     def active(self) -> tuple[Fault, ...]:
@@ -69,6 +71,7 @@ class _StateFile(msgspec.Struct):
     holders: list[tuple[DeviceId, list[Holder]]]
     hits: list[ApplicationHit]
     sequence: int | None
+    machine_id: str = ""
 
 
 def encode_state(state: HealthState) -> bytes:
@@ -85,6 +88,7 @@ def encode_state(state: HealthState) -> bytes:
             holders,
             list(state.hits),
             state.sequence,
+            state.machine_id,
         )
     )
 
@@ -111,6 +115,7 @@ def decode_state(content: bytes) -> HealthState:
         holders,
         tuple(file.hits),
         file.sequence,
+        file.machine_id,
     )
 
 

@@ -262,6 +262,8 @@ class HardwareObservation(NamedTuple):
     events: tuple[DeviceEvent, ...] = ()
     silent: frozenset[str] = frozenset()
     """Readers that gave no result now: "pci", "nvml", "memory" or "cpu"."""
+    machine_id: str = ""
+    """Digest of the firmware's identifier of the machine; empty if unknown."""
 
 
 class Baseline(NamedTuple):

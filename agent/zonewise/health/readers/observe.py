@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from zonewise.health.readers.cpu_state import read_cpus
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts
 
 _BOOT_ID = "proc/sys/kernel/random/boot_id"
+_MACHINE_IDS = (
+    "sys/class/dmi/id/product_uuid",
+    *(f"proc/device-tree/{name}" for name in ("vm,uuid", "system-id", "serial-number")),
+)
+"""Files of the firmware's identifier: SMBIOS, and device trees of guests and of servers."""
 _DRIVER = "nvidia"
 
 
@@ -33,6 +39,14 @@ def drives_gpus(machine: Machine) -> bool:
 def read_boot_id(files: Files) -> str:
     """Return the id of the boot; empty if it cannot be read."""
     return Reader(files).text(_BOOT_ID) or ""
+
+
+def read_machine_id(files: Files) -> str:
+    """Return a digest of the firmware's identifier of the machine; empty if none can be read."""
+    read = Reader(files)
+    known = next(filter(None, map(read.text, _MACHINE_IDS)), None)
+    # only root may read the identifier, whereas everybody may read the state
+    return "" if known is None else blake2b(known.encode(), digest_size=16, person=b"zonewise-health").hexdigest()
 
 
 def observe(
@@ -82,4 +96,5 @@ def observe(
         memory_total,
         events,
         frozenset(reader for reader, is_silent in silence.items() if is_silent),
+        read_machine_id(files),
     )

@@ -227,6 +227,21 @@ def test_a_damaged_state_is_replaced(node: Node, content: bytes | None, caplog: 
     assert ("health checks begin without earlier state" in caplog.text) == (content is not None)
 
 
+def test_the_state_of_another_machine_is_ignored(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """A disk image was made of a machine whose GPU the new one does not have."""
+    node.tree["sys/class/dmi/id/product_uuid"] = line("UUID-1")
+    node.check()
+    node.monitor.close()
+    node.tree = {path: content for path, content in node.tree.items() if "0000:13:00.0" not in path}
+    node.tree["sys/class/dmi/id/product_uuid"] = line("UUID-2")
+    node.start()
+    assert [node.check(after=60.0) for _ in range(3)] == [[]] * 3
+    assert caplog.text.count("is of another machine") == 1
+    node.restart()
+    node.check()
+    assert caplog.text.count("is of another machine") == 1
+
+
 def test_a_state_that_cannot_be_written_is_logged_once(
     node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from support.health_stories import (
     HCA,
     HEALTHY,
     POD,
+    SECOND,
     SECOND_GPU,
     START,
     Story,
@@ -239,3 +240,23 @@ def test_xids_of_mig_devices_hit_only_the_pods_that_hold_these() -> None:
         story.observe(events=(event._replace(instance="0"), event._replace(instance="2/0")))
         assert [fault.pods for fault in story.state.active] == [(pods[0], pods[2])]
     assert story.state.hits == ()
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "expected"),
+    [
+        ("machine-1", "machine-2", []),
+        ("machine-1", "machine-1", ["gpu-vanished"]),
+        ("machine-1", "", ["gpu-vanished"]),
+        ("", "machine-2", ["gpu-vanished"]),
+    ],
+)
+def test_the_baseline_of_another_machine_is_not_expected(known: str, now: str, expected: list[str]) -> None:
+    """A machine whose identifier is unknown, now or before, may be the same one."""
+    story = Story(restarts=True)
+    story.state = story.state._replace(machine_id=known)
+    healthy = HEALTHY.gpus or {}
+    without: dict[str, Any] = {"gpus": {SECOND: healthy[SECOND]}, "pci": frozenset({SECOND, HCA, ETHERNET})}
+    story.last(120.0, machine_id=now, gpu_addresses=frozenset({SECOND}), **without)
+    assert story.rules == expected
+    assert story.state.machine_id == (now or known)

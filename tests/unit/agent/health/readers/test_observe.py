@@ -248,3 +248,13 @@ def test_a_machine_without_devices_has_a_baseline() -> None:
     )
     observation = observe(files, discover(files), None, (), 1.0)
     assert evaluate(HealthState(), observation).state.baseline is not None
+
+
+def test_the_digest_of_the_machine() -> None:
+    """Machines are told apart by SMBIOS, or else by the device tree; the digest does not contain the identifier."""
+    by_smbios = [look({"sys/class/dmi/id/product_uuid": line(f"UUID-{number}")}).machine_id for number in (1, 1, 2)]
+    assert by_smbios[0] == by_smbios[1] != by_smbios[2]
+    assert "UUID" not in by_smbios[0]
+    by_device_tree = [look({"proc/device-tree/system-id": f"{number}\0".encode()}).machine_id for number in (1, 2)]
+    assert len({"", *by_smbios, *by_device_tree}) == 5
+    assert look({}).machine_id == ""
