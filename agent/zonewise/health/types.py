@@ -258,7 +258,7 @@ class HardwareObservation(NamedTuple):
     memory: MemoryReading = MemoryReading()
     cpus: CpuReading = CpuReading()
     memory_total: int | None = None
-    """Bytes that the kernel manages."""
+    """Bytes that the kernel manages; None if unknown, or if a hypervisor may change them."""
     events: tuple[DeviceEvent, ...] = ()
     silent: frozenset[str] = frozenset()
     """Readers that gave no result now: "pci", "nvml", "memory" or "cpu"."""

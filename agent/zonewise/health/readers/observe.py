@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from zonewise.health.readers.balloons import has_balloon
 from zonewise.health.readers.cpu_state import read_cpus
 from zonewise.health.readers.edac import meminfo_bytes, read_memory
 from zonewise.health.readers.hot_plugged import hot_plugged_nics
@@ -93,7 +94,7 @@ def observe(
         read_nics(read, netdevs),
         memory,
         cpus,
-        memory_total,
+        None if has_balloon(read) else memory_total,
         events,
         frozenset(reader for reader, is_silent in silence.items() if is_silent),
         read_machine_id(files),

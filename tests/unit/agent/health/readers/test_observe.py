@@ -242,6 +242,30 @@ def test_the_nic_of_a_bmc_is_not_checked(pci_class: str, rules: list[str]) -> No
     assert [fault.sign.rule for fault in state.active] == rules
 
 
+@pytest.mark.parametrize(
+    "device",
+    [
+        "sys/bus/virtio/drivers/virtio_balloon/virtio0/uevent",
+        "sys/bus/virtio/drivers/virtio_mem/virtio3/uevent",
+        "sys/bus/vmbus/drivers/hv_balloon/1eccfd72-4b41-45ef-b73a-4a6e44c12924/uevent",
+        "sys/devices/system/xen_memory/xen_memory0/target_kb",
+    ],
+)
+def test_memory_that_a_hypervisor_takes_is_not_missing(device: str) -> None:
+    """The total changes with each balloon, and is therefore neither learned nor compared."""
+    less = {"proc/meminfo": b"MemTotal: 12582912 kB\nHardwareCorrupted:     0 kB\n"}
+    state = evaluate(HealthState(), look({device: line("")}, now=0.0)).state
+    for second in (60.0, 120.0):
+        state = evaluate(state, look({device: line(""), **less}, now=second)).state
+    assert state.baseline is not None
+    assert state.active == ()
+
+
+def test_a_driver_without_a_device_takes_no_memory() -> None:
+    """The directory of a driver exists once the driver is loaded."""
+    assert look({"sys/bus/virtio/drivers/virtio_balloon/bind": line("")}).memory_total == 16 << 30
+
+
 def test_a_machine_without_devices_has_a_baseline() -> None:
     files = MemoryFiles(
         [(path, content) for path, content in SERVER.items() if not set(path.split("/")) & {"bus", "class", "block"}]
