@@ -70,8 +70,7 @@ def evaluate(
     now = observation.time
     holders = state.holders if held is None else observe_holders(state.holders, held, now, state.time)
     counters = advance({} if _rebooted(state, observation) else state.counters, observation)
-    baseline = configured or state.baseline
-    expected = baseline or Baseline()
+    expected = configured or state.baseline or Baseline()
     signs = [event_sign(event, now) for event in observation.events]
     events = [sign for sign in signs if (whole_log or not _is_over(sign, now)) and not _is_duplicate(sign, state)]
     hits = note_hits(state.hits, events, holders, now, suspicion)
@@ -81,6 +80,29 @@ def evaluate(
         *host_signs(observation, expected, counters),
         *suspicion_signs(hits, suspicion),
     ]
+    faults = _faults_after(state, observation, events, conditions, holders)
+    learned = learn(observation, state.baseline, [fault for fault in faults if fault.sign.severity > Severity.NOTE])
+    after = HealthState(
+        observation.boot_id or state.boot_id,
+        now,
+        learned,
+        counters,
+        faults,
+        holders,
+        hits,
+        state.sequence,
+        observation.machine_id or state.machine_id,
+    )
+    return _changes(state, after)
+
+
+def _faults_after(
+    state: HealthState,
+    observation: HardwareObservation,
+    events: Iterable[Sign],
+    conditions: Iterable[Sign],
+    holders: Holders,
+) -> tuple[Fault, ...]:
     reset = reset_gpus(state.counters, observation)
     faults = {fault.key: _seen_reset(fault, reset) for fault in state.faults}
     present = _merge_conditions(faults, conditions, observation)
@@ -88,21 +110,7 @@ def evaluate(
         faults[sign.key] = _attributed(_with_event(faults.get(sign.key), sign, observation), holders)
         present.add(sign.key)
     remaining = {key: fault for key, fault in faults.items() if key in present or not _ends(fault, observation)}
-    bounded = _bounded(remaining.values())
-    attributed = tuple(_attributed(fault, holders) for fault in bounded)
-    learned = learn(observation, state.baseline, [fault for fault in attributed if fault.sign.severity > Severity.NOTE])
-    after = HealthState(
-        observation.boot_id or state.boot_id,
-        now,
-        learned,
-        counters,
-        attributed,
-        holders,
-        hits,
-        state.sequence,
-        observation.machine_id or state.machine_id,
-    )
-    return _changes(state, after)
+    return tuple(_attributed(fault, holders) for fault in _bounded(remaining.values()))
 
 
 def is_of_another_machine(state: HealthState, observation: HardwareObservation) -> bool:
@@ -122,8 +130,8 @@ def _changes(before: HealthState, after: HealthState) -> Diagnosis:
     return Diagnosis(after, raised, repeated, tuple(fault for key, fault in old.items() if key not in new))
 
 
-def _rebooted(state: HealthState, observation: HardwareObservation) -> bool:
-    return bool(state.boot_id) and bool(observation.boot_id) and state.boot_id != observation.boot_id
+def _rebooted(before: HealthState | Fault, observation: HardwareObservation) -> bool:
+    return bool(before.boot_id) and bool(observation.boot_id) and before.boot_id != observation.boot_id
 
 
 def _needs_no_reset(device: DeviceId, observation: HardwareObservation) -> bool:
@@ -190,7 +198,7 @@ def _ends(fault: Fault, observation: HardwareObservation) -> bool:
     now = observation.time
     if 0 <= now - fault.last < fault.sign.settle:
         return False
-    rebooted = bool(fault.boot_id) and bool(observation.boot_id) and fault.boot_id != observation.boot_id
+    rebooted = _rebooted(fault, observation)
     match fault.sign.clearing:
         case Clearing.REBOOT:
             return rebooted
