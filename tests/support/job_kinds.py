@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from support.controller_jobs import templates
-from zonewise_scheduler.controller.jobs import kubeflow, raycluster, rayjob
+from zonewise_scheduler.controller.jobs import kubeflow, raycluster, rayjob, rayservice
 from zonewise_scheduler.controller.jobs.configured_job import ConfiguredJob
 from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
 
@@ -100,9 +100,14 @@ def _ray_cluster_object(spec: Json) -> Json:
     return {"metadata": METADATA, "spec": {"suspend": True, **spec}}
 
 
+def _ray_service(spec: Json) -> Json:
+    return {"metadata": METADATA, "spec": {"rayClusterConfig": {"suspend": True, **spec}}}
+
+
 KINDS: dict[str, tuple[JobAdapter, Callable[[], st.SearchStrategy[Json]]]] = {
     "RayCluster": (raycluster.ADAPTER, lambda: ray_clusters().map(_ray_cluster_object)),
     "RayJob": (rayjob.ADAPTER, ray_jobs),
+    "RayService": (rayservice.ADAPTER, lambda: ray_clusters().map(_ray_service)),
     "Training": (CONFIGURED, trainings),
     "PyTorchJob": (
         kubeflow_adapter("PyTorchJob"),
