@@ -23,6 +23,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.admission_review import patch_between
 from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, queued_leader_worker_set
+from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, with_queued_pods
 from zonewise_scheduler.controller.webhooks.rules import (
     POD,
     annotations_of,
@@ -42,16 +43,19 @@ def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Jso
     """Return the JSON patch of a new object; empty if it belongs to no queue. Raises FieldError."""
     if request.operation not in {"CREATE", "UPDATE"} or has_managed_owner(request.obj, rules.suspend_paths):
         return []
+    return patch_between(request.obj, _defaulted(request, rules))
+
+
+def _defaulted(request: AdmissionRequest, rules: AdmissionRules) -> Json:
+    is_new = request.operation == "CREATE"
     if request.group_kind == LEADER_WORKER_SET:
-        job = _with_defaults(request, rules) if request.operation == "CREATE" else request.obj
-        return patch_between(request.obj, queued_leader_worker_set(job)) if queue_name(job) else []
-    if request.operation != "CREATE":
-        return []
-    if request.group_kind == POD:
-        return patch_between(request.obj, _held_pod(request, rules))
-    if request.group_kind not in rules.suspend_paths:
-        return []
-    return patch_between(request.obj, _held_job(request, rules))
+        job = _with_defaults(request, rules) if is_new else request.obj
+        return queued_leader_worker_set(job) if queue_name(job) else request.obj
+    if request.group_kind in REPLICATED:
+        return with_queued_pods(request.obj) if queue_name(request.obj) else request.obj
+    if not is_new or request.group_kind not in rules.suspend_paths:
+        return request.obj
+    return _held_pod(request, rules) if request.group_kind == POD else _held_job(request, rules)
 
 
 def _with_defaults(request: AdmissionRequest, rules: AdmissionRules) -> Json:

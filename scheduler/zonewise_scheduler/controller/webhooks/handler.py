@@ -11,6 +11,7 @@ from zonewise_common.service.handlers import Request, Response, text_response
 from zonewise_scheduler.controller.webhooks.admission_review import allow, read_review, reject
 from zonewise_scheduler.controller.webhooks.default_object import default_object
 from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET
+from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, replicated_pods_problems
 from zonewise_scheduler.controller.webhooks.rules import POD
 from zonewise_scheduler.controller.webhooks.validate_job import job_problems
 from zonewise_scheduler.controller.webhooks.validate_pod import pod_problems
@@ -86,6 +87,8 @@ class WebhookHandler:
             return queue_problems(request)
         if request.group_kind == POD:
             return tuple(pod_problems(request)) if request.operation == "CREATE" else ()
+        if request.group_kind in REPLICATED:
+            return tuple(replicated_pods_problems(request))
         if request.group_kind == LEADER_WORKER_SET or request.group_kind in self._rules.suspend_paths:
             return tuple(job_problems(request, self._rules))
         return ()

@@ -14,7 +14,8 @@ from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.pods.group_owner import LEADER, WORKER
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTATION, ROLE_HASH_ANNOTATION
 from zonewise_scheduler.controller.pods.role_hash import role_hash
-from zonewise_scheduler.controller.webhooks.field_checks import label_field, problem
+from zonewise_scheduler.controller.webhooks.field_checks import problem
+from zonewise_scheduler.controller.webhooks.replicated_pods import queue_changes
 from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
 from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP, PREFERRED_TOPOLOGY, QUEUE_LABEL, REQUIRED_TOPOLOGY
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
@@ -60,12 +61,7 @@ def leader_worker_set_problems(request: AdmissionRequest) -> Iterator[str]:
 
 
 def _changes(old: Json, new: Json) -> Iterator[str]:
-    before, now = queue_name(old), queue_name(new)
-    is_ready = bool(object_in(old, "status", "").get("readyReplicas"))
-    if before != now and (is_ready or not now):
-        yield problem(
-            label_field(QUEUE_LABEL), now, f"cannot replace {before!r:.80} while replicas are ready, or be removed"
-        )
+    yield from queue_changes(old, new)
     sizes = [_leader_worker_template(obj).get("size", 1) for obj in (old, new)]
     if sizes[0] != sizes[1]:
         yield problem(f"{_PATH}size", sizes[1], f"cannot replace {sizes[0]!r}: the pods of a replica are admitted once")
