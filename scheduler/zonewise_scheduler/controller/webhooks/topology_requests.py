@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.labels import is_qualified_name
 from zonewise_scheduler.controller.pods.pod_group import MAX_ROLES
@@ -19,9 +18,10 @@ from zonewise_scheduler.quota.api.job_pod_sets import (
     SLICE_TOPOLOGY,
     UNCONSTRAINED_ANNOTATION,
 )
+from zonewise_scheduler.quota.api.slice_layers import parse_slice_layers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _MODES = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_ANNOTATION)
 _LEVELS = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 _SLICES = (SLICE_TOPOLOGY, SLICE_SIZE, SLICE_CONSTRAINTS)
-_MAX_SLICE_LEVELS = 3
 _PAIR = 2
 """Number of pod sets in a group: those of a leader and of its workers."""
 
@@ -104,7 +103,7 @@ def _check_slices(annotations: Json, path: str) -> Iterator[str]:
         return
     if SLICE_TOPOLOGY in annotations or size is not None:
         yield f"{path}annotations: {SLICE_CONSTRAINTS} replaces {SLICE_TOPOLOGY}: keep one of them"
-    layers = _slice_layers(text)
+    layers = parse_slice_layers(text)
     if layers is None:
         advice = 'must be JSON with one to three levels, such as [{"topology": "example.com/rack", "size": 4}]'
         yield problem(annotation_field(SLICE_CONSTRAINTS, path), text, advice)
@@ -118,27 +117,6 @@ def _check_layers(layers: Sequence[Json], field: str, text: object) -> Iterator[
         yield problem(field, text, "must have another level in each entry")
     if any(outer["size"] % inner["size"] for outer, inner in pairwise(layers)):
         yield problem(field, text, "must have sizes of which each one divides the one before it")
-
-
-def _slice_layers(text: object) -> list[Json] | None:
-    """Return the entries of the constraints; None if they are absent or not valid."""
-    try:
-        layers: Any = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(layers, list) or not 0 < len(cast("list[object]", layers)) <= _MAX_SLICE_LEVELS:
-        return None
-    return cast("list[Json]", layers) if _are_layers(cast("list[object]", layers)) else None
-
-
-def _are_layers(layers: Iterable[object]) -> bool:
-    try:
-        return all(
-            _is_label_name(layer["topology"]) and type(layer["size"]) is int and layer["size"] > 0
-            for layer in cast("Iterable[Json]", layers)
-        )
-    except (TypeError, KeyError):
-        return False
 
 
 def _is_label_name(value: object) -> bool:

@@ -6,10 +6,10 @@ SanitizePodSets.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
+from zonewise_scheduler.quota.api.slice_layers import MAX_SLICE_LAYERS, parse_slice_layers
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ POD_SET_GROUP = "kueue.x-k8s.io/podset-group-name"
 """Annotations of pod templates that form a topology request (pkg/controller/jobframework/tas.go)."""
 
 _KEPT_CONTROLLER_LABEL = "batch.kubernetes.io/job-name"
-_MAX_SLICE_LAYERS = 3
 BOOLS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -173,10 +172,10 @@ def _level_request(annotations: Mapping[str, str], path: str, problems: list[str
 def _slice_request(annotations: Mapping[str, str], path: str, problems: list[str]) -> Json:
     if SLICE_CONSTRAINTS in annotations:
         text = annotations[SLICE_CONSTRAINTS]
-        layers = _parse_slice_layers(text)
+        layers = parse_slice_layers(text)
         if layers is None:
             problems.append(
-                f"{path}annotations.{SLICE_CONSTRAINTS}: not a JSON list of 1 to {_MAX_SLICE_LAYERS} objects "
+                f"{path}annotations.{SLICE_CONSTRAINTS}: not a JSON list of 1 to {MAX_SLICE_LAYERS} objects "
                 f"with topology and size: {text!r:.80}"
             )
         return {} if layers is None else {"podsetSliceRequiredTopologyConstraints": layers}
@@ -184,20 +183,3 @@ def _slice_request(annotations: Mapping[str, str], path: str, problems: list[str
     if size is None or SLICE_TOPOLOGY not in annotations:
         return {}
     return {"podSetSliceRequiredTopology": annotations[SLICE_TOPOLOGY], "podSetSliceSize": size}
-
-
-def _parse_slice_layers(text: str) -> list[Json] | None:
-    try:
-        layers: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(layers, list) or not 1 <= len(cast("list[Any]", layers)) <= _MAX_SLICE_LAYERS:
-        return None
-    return cast("list[Json]", layers) if all(map(_is_slice_layer, cast("list[Any]", layers))) else None
-
-
-def _is_slice_layer(layer: object) -> bool:
-    fields = cast("Json", layer) if isinstance(layer, dict) else {}
-    topology, size = fields.get("topology"), fields.get("size")
-    is_size = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= MAX_PODS
-    return len(fields) == 2 and isinstance(topology, str) and is_size
