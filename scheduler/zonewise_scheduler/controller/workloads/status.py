@@ -163,7 +163,7 @@ def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
     requeued = reason in _IMMEDIATELY_REQUEUED
     conditions = [
         Condition(REQUEUED, holds=requeued, reason=reason, message=message),
-        Condition(QUOTA_RESERVED, holds=False, reason="Pending", message=message),
+        Condition(QUOTA_RESERVED, holds=False, reason="PendingEvaluation", message=message),
     ]
     status: Json = {"admission": None}
     if is_true(workload, ADMITTED):
@@ -188,7 +188,7 @@ def may_run(workload: Mapping[str, object]) -> bool:
 def withdraw_quota(workload: Mapping[str, object], now: float) -> Json | None:
     """Return the patch of a Workload that has lost some, but not all, of QuotaReserved, its admission and Admitted."""
     message = "The reservation of quota was removed from the status"
-    conditions = [Condition(QUOTA_RESERVED, holds=False, reason="Pending", message=message)]
+    conditions = [Condition(QUOTA_RESERVED, holds=False, reason="PendingEvaluation", message=message)]
     if is_true(workload, ADMITTED):
         conditions.append(Condition(ADMITTED, holds=False, reason="NoReservation", message=message))
     return _patch(workload, {"admission": None, "conditions": with_conditions(workload, conditions, now)})

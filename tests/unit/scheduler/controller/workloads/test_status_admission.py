@@ -124,6 +124,7 @@ def test_quota_is_held_until_it_is_released(admission: Admission, now: float) ->
         True,
         True,
     ]
+    assert (find_condition(released, QUOTA_RESERVED) or {})["reason"] == "PendingEvaluation"
     assert release_quota(released, now + 20) is None
 
 
