@@ -17,6 +17,26 @@ if TYPE_CHECKING:
 RAY_VERSION = "v1"
 HEAD = "head"
 """Name of the head group's pod set."""
+_FAULT_TOLERANCE = "ray.io/ft-enabled"
+_CLEANUP_REQUESTS = {"cpu": "200m", "memory": "256Mi"}
+"""Requests of the Job that cleans Redis up (ray-operator raycluster_controller.go buildRedisCleanupJob)."""
+
+
+def queued_cluster_templates(
+    job: FieldReader, path: FieldPath, head_containers: Sequence[Json] = ()
+) -> Iterator[JobTemplate]:
+    """Yield the templates of the cluster at a path in a job.
+
+    With fault tolerance, a Job of the operator cleans Redis up after the cluster. The head accounts for that Job.
+    """
+    spec = job
+    for name in path:
+        spec = spec.child(str(name))
+    is_tolerant = job.child("metadata").pairs("annotations").get(_FAULT_TOLERANCE, "").lower() == "true"
+    cleans_up = is_tolerant or spec.has("gcsFaultToleranceOptions")
+    head, *groups = ray_cluster_templates(spec, path, head_containers)
+    yield head._replace(least_requests=_CLEANUP_REQUESTS) if cleans_up else head
+    yield from groups
 
 
 def ray_cluster_templates(

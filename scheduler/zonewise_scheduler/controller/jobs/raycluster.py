@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.kube.resources import Resource
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
-from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, ray_cluster_templates
+from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, queued_cluster_templates
 from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class RayCluster(SuspendableJob):
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
         """Yield the templates of the head and the worker groups."""
-        return ray_cluster_templates(job.child("spec"), ("spec",))
+        return queued_cluster_templates(job, ("spec",))
 
     def is_active(self, job: Json) -> bool:
         """Return whether pods may exist: the operator reports "suspended" once all are deleted.

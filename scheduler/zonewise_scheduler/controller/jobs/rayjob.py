@@ -12,7 +12,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import Resource
 from zonewise_scheduler.controller.jobs.interface import FinishedJob
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
-from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, ray_cluster_templates
+from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, queued_cluster_templates
 from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RayJob(SuspendableJob):
             spec.report("shutdownAfterJobFinishes", "the cluster of a queued job must end with it")
         mode, cluster = spec.text("submissionMode", "K8sJobMode"), spec.child("rayClusterSpec")
         sidecars = [_submitter_container()] if mode == "SidecarMode" else []
-        yield from ray_cluster_templates(cluster, ("spec", "rayClusterSpec"), sidecars)
+        yield from queued_cluster_templates(job, ("spec", "rayClusterSpec"), sidecars)
         if mode == "K8sJobMode":
             yield JobTemplate(SUBMITTER, 1, _submitter_template(spec, cluster), ("spec", "submitterPodTemplate"))
 

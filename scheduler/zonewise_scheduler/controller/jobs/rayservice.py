@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.kube.resources import Resource
 from zonewise_scheduler.controller.jobs.job_fields import condition_message, read_strictly
-from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, ray_cluster_templates
+from zonewise_scheduler.controller.jobs.ray_templates import RAY_VERSION, queued_cluster_templates
 from zonewise_scheduler.controller.jobs.suspendable_job import JobTemplate, SuspendableJob
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class RayService(SuspendableJob):
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
         """Yield the templates of the head and the worker groups."""
-        return ray_cluster_templates(job.child("spec").child("rayClusterConfig"), _CLUSTER)
+        return queued_cluster_templates(job, _CLUSTER)
 
     def is_active(self, job: Json) -> bool:
         """Return whether the service or one of its clusters is ready, or such a cluster is not suspended yet."""

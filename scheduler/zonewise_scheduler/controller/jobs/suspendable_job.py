@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.fields import milli_quantity, object_in, objects_in
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobPatch, StartConflict
 from zonewise_scheduler.controller.jobs.job_fields import condition_message, read_strictly
@@ -43,15 +44,20 @@ class JobTemplate(NamedTuple):
     indexes: PodIndexes = NO_INDEXES
     added_containers: Sequence[Json] = ()
     """Containers that the operator adds to each pod."""
+    least_requests: Mapping[str, str] = {}
+    """Amounts that the first container requests at least."""
 
     @property
     def pod_set(self) -> PodSetManifest:
         """Return the pod set of the template."""
         pod_set = read_pod_set(self.name, self.pods, self.template, self.indexes)
-        if not self.added_containers:
+        if not self.added_containers and not self.least_requests:
             return pod_set
         spec = pod_set.template["spec"]
-        containers = [*(spec.get("containers") or ()), *self.added_containers]
+        containers = list(objects_in(spec, "containers", "spec."))
+        if self.least_requests:
+            containers[:1] = [_with_requests(item, self.least_requests) for item in containers[:1]]
+        containers += self.added_containers
         return pod_set._replace(template={**pod_set.template, "spec": {**spec, "containers": containers}})
 
 
@@ -148,3 +154,16 @@ class SuspendableJob(ABC):
 def _with_template(job: Json, item: JobTemplate, template: Json) -> Json:
     """Return a job with a changed template; the same job if only absent fields differ."""
     return with_value(job, item.path, template) if merge_patch(item.template.obj, template) else job
+
+
+def _with_requests(container: Json, least: Mapping[str, str]) -> Json:
+    """Return a container that requests at least some amounts (pkg/util/resource MergeResourceListKeepMax)."""
+    resources = object_in(container, "resources", "containers[0].")
+    requests = object_in(resources, "requests", "containers[0].resources.")
+    path = "containers[0].resources.requests."
+    raised = {
+        name: amount
+        for name, amount in least.items()
+        if name not in requests or milli_quantity(requests[name], path) < milli_quantity(amount, path)
+    }
+    return {**container, "resources": {**resources, "requests": {**requests, **raised}}}

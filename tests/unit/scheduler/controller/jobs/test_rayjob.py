@@ -81,6 +81,23 @@ def test_a_sidecar_submitter_counts_as_part_of_the_head_pod() -> None:
 
 
 @pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (ray_job() | {"metadata": {"annotations": {"ray.io/ft-enabled": "True"}}}, {"cpu": "1", "memory": "256Mi"}),
+        (with_field(ray_job(), "spec.rayClusterSpec.gcsFaultToleranceOptions", {}), {"cpu": "1", "memory": "256Mi"}),
+        (ray_job() | {"metadata": {"annotations": {"ray.io/ft-enabled": "no"}}}, {"cpu": "1", "memory": "1Mi"}),
+    ],
+)
+def test_the_head_of_a_fault_tolerant_cluster_accounts_for_the_cleanup_of_redis(job: Json, expected: Json) -> None:
+    head = {"containers": [{"name": "ray-head", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]}
+    made = with_field(job, "spec.rayClusterSpec.headGroupSpec.template.spec", head)
+    [container] = rayjob.ADAPTER.pod_sets(made)[0].template["spec"]["containers"]
+    assert container["resources"]["requests"] == expected
+    patch = rayjob.ADAPTER.start(made, [PodSetInfo(item.name, item.pods) for item in rayjob.ADAPTER.pod_sets(made)])
+    assert "headGroupSpec" not in patch.body["spec"].get("rayClusterSpec", {})
+
+
+@pytest.mark.parametrize(
     ("status", "active", "ready"),
     [
         ({}, False, False),
