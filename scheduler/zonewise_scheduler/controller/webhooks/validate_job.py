@@ -75,8 +75,12 @@ def _known_problems(request: AdmissionRequest, rules: AdmissionRules) -> frozens
 
 
 def _declaration_problems(request: AdmissionRequest, rules: AdmissionRules) -> list[str]:
-    """Return the problems of what a job declares, or else those of its pod sets, which repeat the former."""
-    return list(_field_problems(request)) or list(_pod_set_problems(request, rules))
+    """Return the problems of what a job declares, or else those of its pod sets, which repeat the former.
+
+    The pod sets of a job that is not queued may be of any kind, such as those of a Ray cluster with autoscaling.
+    """
+    is_queued = queue_name(request.obj) or rules.manages_without_queue_name
+    return list(_field_problems(request)) or (list(_pod_set_problems(request, rules)) if is_queued else [])
 
 
 def _field_problems(request: AdmissionRequest) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.admission_reviews import QUEUE, job, problems_of, rules
+from support.job_kinds import ray_cluster_spec
 
 MIN = "kueue.x-k8s.io/job-min-parallelism"
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
@@ -146,6 +147,23 @@ def test_permitted_changes(old: Any, new: Any) -> None:
 def test_an_update_may_keep_a_stored_problem_but_not_add_another() -> None:
     old = job("a", {RUN: "2 hours"}, **HELD)
     assert problems_of(job("a", {RUN: "3 hours"}, **HELD), old).startswith(f"metadata.annotations[{RUN}]: ")
+
+
+def test_a_ray_cluster_may_scale_itself_unless_it_is_queued() -> None:
+    def cluster(queue: str, *, scales: bool) -> Any:
+        spec = {"enableInTreeAutoscaling": scales, **ray_cluster_spec({"spec": {"containers": []}})}
+        labels = {QUEUE: queue} if queue else {}
+        metadata = {"name": "r", "namespace": "team-a", "labels": labels}
+        return {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": metadata,
+            "spec": {"suspend": True, **spec},
+        }
+
+    assert problems_of(cluster("", scales=True), cluster("", scales=False)) == ""
+    assert "fixed number of pods" in problems_of(cluster("q", scales=True), cluster("q", scales=False))
+    assert "fixed number of pods" in problems_of(cluster("q", scales=True))
 
 
 def test_a_queue_cannot_be_removed_if_there_is_a_default_queue() -> None:
