@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.fields import FieldReader, object_in
 from zonewise_common.kube.resources import Resource
 from zonewise_scheduler.controller.jobs.interface import FinishedJob
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
@@ -78,6 +78,11 @@ class RayJob(SuspendableJob):
 
 
 ADAPTER: JobAdapter = RayJob(Resource("ray.io", RAY_VERSION, "rayjobs", "RayJob", namespaced=True))
+
+
+def uses_existing_cluster(job: Json) -> bool:
+    """Return whether a RayJob submits to a cluster that exists. KubeRay cannot suspend it. Raises FieldError."""
+    return bool(object_in(object_in(job, "spec", ""), "clusterSelector", "spec."))
 
 
 def _deployment_status(reader: FieldReader) -> str:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, strings_in
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.rayjob import ADAPTER as RAY_JOBS
+from zonewise_scheduler.controller.jobs.rayjob import uses_existing_cluster
+from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_GATE,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
     from zonewise_scheduler.controller.webhooks.rules import AdmissionRules
+
+_RAY_JOB = group_kind(RAY_JOBS.resource)
 
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
@@ -75,7 +80,12 @@ def _with_defaults(request: AdmissionRequest, rules: AdmissionRules) -> Json:
 
 
 def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
-    """Return a job that is suspended if it has a queue, which may be the default queue."""
+    """Return a job that is suspended if it has a queue, which may be the default queue.
+
+    A RayJob on an existing cluster is not queued unless it names a queue, since the cluster has its quota already.
+    """
+    if request.group_kind == _RAY_JOB and uses_existing_cluster(request.obj) and not queue_name(request.obj):
+        return request.obj
     job = _with_defaults(request, rules)
     if queue_name(job) or rules.manages_without_queue_name:
         *parents, field = map(str, rules.suspend_paths[request.group_kind])

@@ -106,6 +106,15 @@ def test_each_kind_is_held_by_its_own_field() -> None:
     assert problems_of(changed, held, configured) == ""
 
 
+@pytest.mark.parametrize("facts", [DEFAULT, rules(without_name=True)])
+def test_a_ray_job_on_an_existing_cluster_is_held_only_if_it_names_a_queue(facts: Any) -> None:
+    made = job()
+    made |= {"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": {"clusterSelector": {"ray.io/cluster": "c"}}}
+    assert defaulted(made, facts) == made
+    made["metadata"]["labels"] = {QUEUE: "q"}
+    assert "clusterSelector" in problems_of(defaulted(made, facts))
+
+
 def test_unknown_kinds_are_not_changed() -> None:
     other = {**job("q"), "apiVersion": "example.com/v1"}
     assert defaulted(other, DEFAULT) == other
