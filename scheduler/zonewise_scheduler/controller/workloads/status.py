@@ -164,10 +164,10 @@ def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
     conditions = [
         Condition(REQUEUED, holds=requeued, reason=reason, message=message),
         Condition(QUOTA_RESERVED, holds=False, reason="PendingEvaluation", message=message),
+        _NO_RESERVATION,
     ]
     status: Json = {"admission": None}
     if is_true(workload, ADMITTED):
-        conditions.append(_NO_RESERVATION)
         exceeded = reason.endswith(MAXIMUM_EXECUTION_TIME_EXCEEDED)
         status[PAST_TIME] = None if exceeded else _past_execution_time(workload, now)
     if find_condition(workload, PODS_READY) is not None:

@@ -124,7 +124,8 @@ def test_quota_is_held_until_it_is_released(admission: Admission, now: float) ->
         True,
         True,
     ]
-    assert (find_condition(released, QUOTA_RESERVED) or {})["reason"] == "PendingEvaluation"
+    reasons = {item: (find_condition(released, item) or {}).get("reason") for item in (QUOTA_RESERVED, ADMITTED)}
+    assert reasons == {QUOTA_RESERVED: "PendingEvaluation", ADMITTED: "NoReservation"}
     assert release_quota(released, now + 20) is None
 
 
