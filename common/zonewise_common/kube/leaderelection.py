@@ -201,7 +201,9 @@ class LeaderElector:
             self._refresh()
         try:
             self._acquire()
-        except (Conflict, AlreadyExists, NotFound):
+        except (Conflict, AlreadyExists, NotFound) as error:
+            if isinstance(error, NotFound) and self._observed is None:
+                raise  # there is no such namespace
             # another writer: another leader, or this process in a renewal whose response was lost
             if self.is_leader:
                 self._refresh()

@@ -238,6 +238,22 @@ def test_an_error_of_any_type_does_not_end_the_election() -> None:
     assert elector.is_leader
 
 
+def test_a_namespace_that_does_not_exist_is_logged_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    elector = world.add("a")
+
+    def fail() -> None:
+        raise NotFound(404, "NotFound", 'namespaces "default" not found')
+
+    world.meanwhile = fail
+    elector.step()
+    assert 'Lease default/zonewise: 404 NotFound: namespaces "default" not found' in caplog.text
+    assert not elector.is_leader
+    world.meanwhile = lambda: None
+    elector.step()
+    assert elector.is_leader
+
+
 def test_times_that_do_not_fit() -> None:
     """A deadline that leaves no time for the last request raises ValueError."""
     with pytest.raises(ValueError, match="duration 12"):
