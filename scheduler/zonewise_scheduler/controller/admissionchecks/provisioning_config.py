@@ -7,10 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import ADMISSION_CHECKS
-from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
-from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
-from zonewise_scheduler.controller.workloads.conditions import Condition, find_condition, with_conditions
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import PROVISIONING_REQUEST_CONTROLLER
 
 if TYPE_CHECKING:
@@ -90,21 +86,3 @@ def config_of_check(check: Mapping[str, object], configs: Mapping[str, Json]) ->
     if name not in configs:
         raise ValueError(f"spec.parameters.name: there is no {_CONFIG_KIND} {name!r:.260}")
     return read_provisioning_config(configs[name])
-
-
-def active_condition_write(check: Json, configs: Mapping[str, Json], now: float) -> Write | None:
-    """Return the write that corrects the condition Active of a check; None: it is correct, or another controller's."""
-    if not is_provisioning_check(check):
-        return None
-    condition = Condition("Active", holds=True, reason="Active", message="The admission check is active")
-    try:
-        config_of_check(check, configs)
-    except ValueError as error:
-        condition = Condition("Active", holds=False, reason="BadParametersRef", message=str(error))
-    observed = find_condition(check, "Active") or {}
-    if (observed.get("status") == "True") == condition.holds and observed.get("message") == condition.message:
-        return None
-    body = {"status": {"conditions": with_conditions(check, [condition], now)}}
-    key = ObjectKey(ADMISSION_CHECKS, "", check["metadata"]["name"])
-    version = str(object_version(check) or "")
-    return Write(Verb.MERGE_PATCH, key, "activate the check", body, "status", uid_of(check), version)

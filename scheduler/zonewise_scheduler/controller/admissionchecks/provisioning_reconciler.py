@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import ADMISSION_CHECKS
+from zonewise_scheduler.controller.admissionchecks.active_condition import active_condition_write
 from zonewise_scheduler.controller.admissionchecks.provisioning import (
     ProvisioningContext,
     ProvisioningState,
     next_provisioning_writes,
 )
-from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
-    active_condition_write,
-    config_of_check,
-    is_provisioning_check,
-)
+from zonewise_scheduler.controller.admissionchecks.provisioning_config import config_of_check, is_provisioning_check
 from zonewise_scheduler.controller.admissionchecks.provisioning_objects import ProvisioningObjects
 from zonewise_scheduler.controller.admissionchecks.provisioning_request import POD_TEMPLATES, PROVISIONING_REQUESTS
 from zonewise_scheduler.controller.cluster_cache import uid_of
@@ -145,7 +142,7 @@ class ProvisioningReconciler:
         self._seen = seen
         checks = {name: check for name, check in objects.admission_checks.items() if is_provisioning_check(check)}
         self._configs = {name: _config(check, objects.provisioning) for name, check in checks.items()}
-        self._dirty_checks.update(dict.fromkeys(checks))
+        self._dirty_checks.update(dict.fromkeys(objects.admission_checks))
         self.mark_workloads(self._workloads)
 
 

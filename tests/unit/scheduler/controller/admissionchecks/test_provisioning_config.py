@@ -10,7 +10,6 @@ from support.json_edits import with_field
 from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
     ProvisioningConfig,
     RetryStrategy,
-    active_condition_write,
     config_of_check,
     read_provisioning_config,
 )
@@ -76,24 +75,3 @@ def test_a_check_refers_to_its_configuration() -> None:
         config_of_check(CHECK_OBJECT, {})
     with pytest.raises(ValueError, match=r"spec\.parameters\.kind: not ProvisioningRequestConfig: ''"):
         config_of_check(with_field(CHECK_OBJECT, "spec.parameters", {}), {"c": OBJECT})
-
-
-def test_the_active_condition_is_written_once_and_follows_the_configuration() -> None:
-    write = active_condition_write(CHECK_OBJECT, {"c": OBJECT}, 0.0)
-    assert write is not None
-    assert (write.key.name, write.subresource, write.uid, write.resource_version) == ("capacity", "status", "u", "7")
-    assert isinstance(write.body, dict)
-    [condition] = write.body["status"]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Active", "True", "Active")
-    active = {**CHECK_OBJECT, **write.body}
-    assert active_condition_write(active, {"c": OBJECT}, 1.0) is None
-    inactive = active_condition_write(active, {}, 1.0)
-    assert inactive is not None
-    assert isinstance(inactive.body, dict)
-    [condition] = inactive.body["status"]["conditions"]
-    assert (condition["status"], condition["reason"]) == ("False", "BadParametersRef")
-    assert "there is no ProvisioningRequestConfig 'c'" in condition["message"]
-
-
-def test_checks_of_other_controllers_get_no_condition() -> None:
-    assert active_condition_write(with_field(CHECK_OBJECT, "spec.controllerName", "other"), {}, 0.0) is None
