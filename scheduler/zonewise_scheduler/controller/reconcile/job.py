@@ -50,6 +50,7 @@ from zonewise_scheduler.controller.jobs.injected import (
 )
 from zonewise_scheduler.controller.jobs.interface import StartConflict
 from zonewise_scheduler.controller.jobs.job_deadline import deadline_patch
+from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.merge_patch import combine_patches
 from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
@@ -244,6 +245,7 @@ def _without_workload(state: JobState, context: JobContext) -> Write | None:
         return _restore(state)
     if state.dependency_waits:
         return None
+    check_managed_by(state.job, state.adapter.suspend_path)
     pod_sets = state.adapter.pod_sets(state.job)
     workload = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)
     key = ObjectKey(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_annotation_sizes,
@@ -102,6 +103,7 @@ def _field_problems(request: AdmissionRequest) -> Iterator[str]:
 
 def _pod_set_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
     try:
+        check_managed_by(request.obj, rules.suspend_paths.get(request.group_kind, ()))
         pod_sets = rules.pod_sets(request.group_kind, request.obj)
     except FieldError as error:
         yield str(error)

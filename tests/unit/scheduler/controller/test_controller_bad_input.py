@@ -97,6 +97,18 @@ def test_an_absurd_duration_of_a_job_is_reported_as_an_event(change: Json) -> No
     assert runs(cluster, good)
 
 
+def test_a_job_that_multikueue_manages_is_reported_and_holds_no_quota() -> None:
+    """Its own controller ignores it, so it would never start a pod."""
+    cluster = ModelCluster()
+    remote, good = cluster.submit("remote", 8), cluster.submit("good", 8, at=1)
+    cluster.change(remote, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}})
+    queue = reported(cluster)
+    [event] = [event for event in queue.events if event["reason"] == "InvalidJob"]
+    assert event["message"].startswith("spec.managedBy: MultiKueue is not supported")
+    assert len(cluster.workloads()) == 1
+    assert runs(cluster, good)
+
+
 def test_an_absurd_default_duration_is_reported_and_the_queue_remains_active() -> None:
     cluster = ModelCluster()
     key = ObjectKey(CLUSTER_QUEUES, "", "q")
