@@ -18,16 +18,16 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from zonewise_common import __version__
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
+from zonewise_scheduler.controller.snapshot_metrics import SnapshotCollector
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
 from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true
 from zonewise_scheduler.controller.workloads.status import DEACTIVATED
-from zonewise_scheduler.quota.api.amount import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.types import Forecast, Plan
     from zonewise_scheduler.controller.controller import QueueController
-    from zonewise_scheduler.controller.status.queue_summaries import ClusterQueueSummary
     from zonewise_scheduler.controller.status.reporter import ControllerSnapshot
     from zonewise_scheduler.controller.types import Json, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
@@ -181,7 +180,7 @@ class ControllerMetrics:
 
     def export(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
         """Export the newest snapshot at each scrape."""
-        self.registry.register(_SnapshotCollector(snapshot))
+        self.registry.register(SnapshotCollector(snapshot))
 
     def export_backlogs(self, *, inbox: Callable[[], int], writes: Callable[[], int]) -> None:
         """Export the numbers of waiting messages and writes at each scrape."""
@@ -231,59 +230,6 @@ class ControllerMetrics:
             _observe_between(self._eviction_latency, workload, "Evicted", "QuotaReserved", *labels)
 
 
-class _SnapshotCollector(Collector):
-    """The metrics of a snapshot's queues."""
-
-    def __init__(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
-        self._snapshot = snapshot
-
-    def collect(self) -> Iterator[Metric]:
-        snapshot = self._snapshot()
-        yield GaugeMetricFamily("zonewise_leader", "1 if this replica leads, else 0.", int(snapshot.leads))
-        yield GaugeMetricFamily("zonewise_reservations", "Workloads with a reserved start.", snapshot.reservations)
-        yield GaugeMetricFamily(
-            "zonewise_assumed_admissions",
-            "Admissions that were decided, but are not visible in any object yet.",
-            snapshot.assumed,
-        )
-        yield GaugeMetricFamily(
-            "zonewise_inadmissible_workloads",
-            "Workloads that no queue accepts: they are deactivated, or their LocalQueue or ClusterQueue is missing or "
-            "on hold.",
-            snapshot.inadmissible,
-        )
-        yield GaugeMetricFamily("zonewise_invalid_objects", "Jobs and Workloads that cannot be read.",
-                                len(snapshot.invalid))  # fmt: skip
-        left = CounterMetricFamily("zonewise_pods_left_to_kube_scheduler", "Pods that the controller did not bind "
-                                   "although their queue requests it, by reason.", labels=["reason"])  # fmt: skip
-        for reason, pods in snapshot.pods_left.items():
-            left.add_metric([reason], pods)
-        yield left
-        queues = snapshot.queues.cluster_queues.values()
-        yield from _workload_gauges(queues)
-        yield from _resource_gauges(queues)
-        share = _gauge("kueue_cluster_queue_weighted_share", "Largest ratio of borrowed to lendable quota of the "
-                       "ClusterQueue, in thousandths, divided by its weight.", "cluster_queue", "cohort")  # fmt: skip
-        for queue in queues:
-            share.add_metric([queue.name, queue.cohort], queue.share.precise_weighted_share)
-        yield share
-        cohorts = _gauge(
-            "kueue_cohort_weighted_share",
-            "Largest ratio of borrowed to lendable quota of the Cohort, in thousandths, divided by its weight.",
-            "cohort",
-        )
-        for name, drs in snapshot.queues.cohorts.items():
-            cohorts.add_metric([name], drs.precise_weighted_share)
-        yield cohorts
-        local = _gauge("kueue_local_queue_pending_workloads", "Pending workloads of the "
-            "LocalQueue, by status.", "name", "namespace",
-                       "status")  # fmt: skip
-        for entry in snapshot.queues.local_queues.values():
-            local.add_metric([entry.name, entry.namespace, "active"], entry.counts.active)
-            local.add_metric([entry.name, entry.namespace, "inadmissible"], entry.counts.inadmissible)
-        yield local
-
-
 class _BacklogCollector(Collector):
     """The numbers of waiting messages and writes."""
 
@@ -294,53 +240,6 @@ class _BacklogCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("zonewise_inbox_messages", "Messages in the inbox of the controller.", self._inbox())
         yield GaugeMetricFamily("zonewise_write_backlog", "Writes whose outcome is not yet known.", self._writes())
-
-
-def _workload_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
-    pending = _gauge("kueue_pending_workloads", "Pending workloads, by status: active, or inadmissible until the "
-        "cluster changes.",
-                     "cluster_queue", "status")  # fmt: skip
-    reserving = _gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", "cluster_queue")
-    admitted = _gauge("kueue_admitted_active_workloads", "Admitted workloads that have not ended.", "cluster_queue")
-    status = _gauge("kueue_cluster_queue_status", "1 for the current status of the ClusterQueue (pending, active or "
-        "terminating), else 0.",
-                    "cluster_queue", "status")  # fmt: skip
-    for queue in queues:
-        pending.add_metric([queue.name, "active"], queue.counts.active)
-        pending.add_metric([queue.name, "inadmissible"], queue.counts.inadmissible)
-        reserving.add_metric([queue.name], queue.counts.reserving)
-        admitted.add_metric([queue.name], queue.counts.admitted)
-        current = "active" if queue.activity.is_active else "pending"
-        current = "terminating" if queue.activity.reason == "Terminating" else current
-        for name in ("pending", "active", "terminating"):
-            status.add_metric([queue.name, name], int(name == current))
-    yield from (pending, reserving, admitted, status)
-
-
-def _resource_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
-    labels = ("cohort", "cluster_queue", "flavor", "resource")
-    used = _gauge("kueue_cluster_queue_resource_usage", "Quota that admitted workloads use.", *labels)
-    reserved = _gauge("kueue_cluster_queue_resource_reservation", "Quota that workloads have reserved.", *labels)
-    nominal = _gauge("kueue_cluster_queue_nominal_quota", "Nominal quota.", *labels)
-    borrowing = _gauge("kueue_cluster_queue_borrowing_limit", "Borrowing limit; +Inf if there is none.", *labels)
-    lending = _gauge("kueue_cluster_queue_lending_limit", "Lending limit; +Inf if there is none.", *labels)
-    for queue in queues:
-        for key, summary in queue.resources.items():
-            values = [queue.cohort, queue.name, key.flavor, key.resource]
-            limits = summary.quota.borrowing_limit, summary.quota.lending_limit
-            for family, amount in (
-                (used, summary.used), (reserved, summary.reserved), (nominal, summary.quota.nominal),
-                (borrowing, limits[0]), (lending, limits[1]),
-            ):  # fmt: skip
-                family.add_metric(values, _in_units(key.resource, amount))
-    yield from (used, reserved, nominal, borrowing, lending)
-
-
-def _in_units(resource: str, amount: int | None) -> float:
-    """Return an amount in CPUs, bytes or counts; None and unlimited are infinite."""
-    if amount is None or amount == UNLIMITED:
-        return inf
-    return amount / 1000 if resource == "cpu" else float(amount)
 
 
 def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
@@ -372,10 +271,6 @@ def _eviction_reason(workload: Json) -> tuple[str, str]:
 def _queue(workload: Json) -> str:
     """Return the ClusterQueue of a Workload with quota; "" if it has none."""
     return FieldReader(workload, "", []).child("status").child("admission").text("clusterQueue")
-
-
-def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, labels=labels)
 
 
 def _counter(metrics: ControllerMetrics, name: str, text: str, *labels: str) -> Counter:

@@ -1,0 +1,40 @@
+"""The metrics of LocalQueues, with Kueue's names, labels and values."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.model_cluster import NAMESPACE, ModelCluster
+from support.reported_queue import ReportedQueue
+from zonewise_common.kube.resources import LOCAL_QUEUES
+from zonewise_scheduler.controller.types import ObjectKey
+
+KEY = {"name": "l", "namespace": NAMESPACE}
+CPU = {**KEY, "flavor": "f", "resource": "cpu"}
+
+
+def value(queue: ReportedQueue, name: str, labels: dict[str, str]) -> float | None:
+    return queue.metrics.registry.get_sample_value(f"kueue_local_queue_{name}", labels)
+
+
+def test_a_local_queue_shows_its_workloads_and_its_usage() -> None:
+    """A workload that waits for its admission check has reserved quota, and does not use it yet."""
+    cluster = ModelCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
+    cluster.add_check("licence")
+    queue = ReportedQueue(cluster, 1.8e9)
+    cluster.submit("checked", 3)
+    cluster.submit("waiting", 6)
+    queue.tick(3.0)
+    counts = [value(queue, f"{state}_active_workloads", KEY) for state in ("reserving", "admitted")]
+    pending = [value(queue, "pending_workloads", {**KEY, "status": name}) for name in ("active", "inadmissible")]
+    assert (counts, sum(filter(None, pending))) == ([1, 0], 1)
+    assert (value(queue, "resource_reservation", CPU), value(queue, "resource_usage", CPU)) == (3, 0)
+
+
+@pytest.mark.parametrize("policy", ["None", "Hold"])
+def test_a_local_queue_has_one_status(policy: str) -> None:
+    queue = ReportedQueue(ModelCluster(), 1.8e9)
+    queue.cluster.change(ObjectKey(LOCAL_QUEUES, NAMESPACE, "l"), {"spec": {"stopPolicy": policy}})
+    queue.tick(3.0)
+    status = {name: value(queue, "status", {**KEY, "active": name}) for name in ("True", "False", "Unknown")}
+    assert status == {"True": int(policy == "None"), "False": int(policy == "Hold"), "Unknown": 0}
