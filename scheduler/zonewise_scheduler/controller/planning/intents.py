@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from zonewise_scheduler.controller.planning.eviction_messages import stop_message
 
-    from zonewise_scheduler.backfill.types import Plan
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zonewise_scheduler.backfill.types import Plan, Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
@@ -38,15 +40,13 @@ class EvictIntent(NamedTuple):
 Intent = AdmitIntent | EvictIntent
 
 
-def intents_of(plan: Plan) -> Iterator[tuple[str, Intent]]:
-    """Yield the decisions of a plan, each with the key of the workload."""
+def intents_of(plan: Plan, explain: Callable[[Victim], str]) -> Iterator[tuple[str, Intent]]:
+    """Yield the decisions of a plan, each with the key of the workload; `explain` returns why one is preempted."""
     for workload in plan.admitted:
         yield workload.key, AdmitIntent(workload)
     for workload in plan.placed:
         yield workload.key, AdmitIntent(workload, has_quota=True)
     for victim in plan.victims:
-        preemptor = victim.preemptor
-        message = f"Preempted to accommodate a workload (UID: {preemptor.uid}) due to {victim.reason}"
-        yield victim.workload.key, EvictIntent("Preempted", message, victim.reason)
+        yield victim.workload.key, EvictIntent("Preempted", explain(victim), victim.reason)
     for order in plan.stopped:
-        yield order.workload.key, EvictIntent(order.reason, f"Evicted: {order.reason}")
+        yield order.workload.key, EvictIntent(order.reason, stop_message(order))

@@ -11,12 +11,15 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, cast
 
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.planning.eviction_messages import preemption_message
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent, intents_of
 from zonewise_scheduler.controller.planning.lost_workload import quota_problem
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
 from zonewise_scheduler.controller.workloads.pod_defaults import (
     NO_POD_DEFAULTS,
     changed_namespaces,
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.backfill.types import Plan, Victim
     from zonewise_scheduler.controller.nodes.node_view import NodeView
     from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
     from zonewise_scheduler.controller.planning.intents import Intent
@@ -227,7 +230,7 @@ class WorkloadPlanner:
         plan = self._run_pass(self.feed, now, allowance)
         self._pass_due_at = -inf if len(plan.admitted) >= allowance else plan.wake_at
         decided: list[str] = []
-        for key, intent in intents_of(plan):
+        for key, intent in intents_of(plan, self._explain_preemption):
             obj = self._workloads.get(key)
             if obj is not None:
                 admits = isinstance(intent, AdmitIntent)
@@ -248,6 +251,12 @@ class WorkloadPlanner:
             self._unsynced[key] = None
 
     # --- intents
+
+    def _explain_preemption(self, victim: Victim) -> str:
+        key, state = victim.preemptor.key, self.feed.state
+        labels = FieldReader(self._workloads.get(key) or {}, "", []).child("metadata").pairs("labels")
+        job_uid = labels.get(JOB_UID_LABEL, "")
+        return preemption_message(victim, job_uid, state.pending.get(key, ""), state.snapshot.cluster_queues)
 
     def _allowance(self) -> int:
         """Return how many more admissions may be decided before earlier ones are written."""

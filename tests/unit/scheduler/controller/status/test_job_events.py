@@ -64,7 +64,7 @@ def test_a_preemption_is_reported_to_its_victim() -> None:
         lambda: cluster.submit("high", 6, priority="high", at=5),
     )
     (message,) = [message for job, reason, message in events if (job, reason) == ("low", "Preempted")]
-    assert "InClusterQueue" in message
+    assert "prioritization in the ClusterQueue" in message
     assert ("high", "Admitted") in [event[:2] for event in events]
 
 
