@@ -60,7 +60,7 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     reader = FieldReader(job, "", problems)
     metadata = reader.child("metadata")
     name, uid = metadata.required_name(), metadata.required_name("uid")
-    priority = read_job_priority(metadata, pod_sets, options.priority_classes)
+    priority = read_job_priority(reader, pod_sets, options.priority_classes)
     walltime, max_execution_time = read_run_walltime(reader, resource.kind), read_max_execution_time(metadata)
     labels = _selected(metadata.pairs("labels"), options.labels)
     annotations = _annotations(metadata.pairs("annotations"), options.annotations)

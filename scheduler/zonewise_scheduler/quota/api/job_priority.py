@@ -1,6 +1,7 @@
-"""The priority of a job: its WorkloadPriorityClass, or else the PriorityClass of its pods.
+"""The priority of a job: its WorkloadPriorityClass, or else the PriorityClass of its run policy or its pods.
 
-pkg/controller/jobframework/reconciler.go ExtractPriority, pkg/util/priority/priority.go.
+pkg/controller/jobframework/reconciler.go ExtractPriority, pkg/util/priority/priority.go;
+pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go PriorityClass.
 """
 
 from __future__ import annotations
@@ -47,19 +48,21 @@ class JobPriority(NamedTuple):
         return {"group": self.group, "kind": self.kind, "name": self.name} if self.name else None
 
 
-def read_job_priority(
-    metadata: FieldReader, pod_sets: Iterable[PodSetManifest], classes: PriorityClasses
-) -> JobPriority:
-    """Return the priority of a job with this metadata; an unknown class is reported and counts as 0."""
+def read_job_priority(job: FieldReader, pod_sets: Iterable[PodSetManifest], classes: PriorityClasses) -> JobPriority:
+    """Return the priority of a job; an unknown class is reported and counts as 0."""
+    metadata = job.child("metadata")
     if label := metadata.pairs("labels").get(PRIORITY_CLASS_LABEL):
         field = f"{metadata.path}labels.{PRIORITY_CLASS_LABEL}"
         value = _value(classes.workload, label, field, metadata.problems)
         return JobPriority("kueue.x-k8s.io", "WorkloadPriorityClass", label, value)
-    names = (_priority_class_name(pod_set, metadata.problems) for pod_set in pod_sets)
-    name = next(filter(None, names), classes.default_pod_class)
+    policy = job.child("spec").child("runPolicy").child("schedulingPolicy")
+    field, name = f"{policy.path}priorityClass", policy.text("priorityClass")
+    if not name:
+        names = (_priority_class_name(pod_set, job.problems) for pod_set in pod_sets)
+        field, name = "spec.template.spec.priorityClassName", next(filter(None, names), classes.default_pod_class)
     if not name:
         return JobPriority()
-    value = _value(classes.pod, name, "spec.template.spec.priorityClassName", metadata.problems)
+    value = _value(classes.pod, name, field, job.problems)
     return JobPriority("scheduling.k8s.io", "PriorityClass", name, value)
 
 

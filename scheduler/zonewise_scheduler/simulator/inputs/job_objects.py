@@ -87,8 +87,8 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
         return None
     created = result.workload.created_at - epoch if result.workload.created_at else 0.0
     unknown: list[str] = []
-    metadata = FieldReader(document.content, "", unknown).child("metadata")
-    priority = read_job_priority(metadata, pod_sets, classes) if is_job else JobPriority(value=result.workload.priority)
+    job = FieldReader(document.content, "", unknown)
+    priority = read_job_priority(job, pod_sets, classes) if is_job else JobPriority(value=result.workload.priority)
     problems += [f"{problem}; it counts as 0" for problem in unknown]
     workload = replace(
         result.workload,

@@ -46,10 +46,10 @@ def test_the_class_of_the_job_precedes_those_of_its_pods(
 ) -> None:
     """The first pod set with a class counts; without any, the default class of the cluster does."""
     labels = {} if label is None else {PRIORITY_CLASS_LABEL: label}
-    metadata = FieldReader({"labels": labels}, "metadata.", [])
+    job = FieldReader({"metadata": {"labels": labels}}, "", [])
     classes = CLASSES._replace(default_pod_class=default)
-    assert read_job_priority(metadata, pod_sets(*of_pods), classes) == priority
-    assert metadata.problems == []
+    assert read_job_priority(job, pod_sets(*of_pods), classes) == priority
+    assert job.problems == []
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_an_unknown_class_is_reported_and_counts_as_0(
     labels: Json, of_pods: str, priority: tuple[str, str, str], field: str
 ) -> None:
     """The classes of jobs and those of pods are separate."""
-    metadata = FieldReader({"labels": labels}, "metadata.", [])
-    assert read_job_priority(metadata, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
-    assert metadata.problems == [f"{field}: no such class is there: {priority[2]!r}"]
+    job = FieldReader({"metadata": {"labels": labels}}, "", [])
+    assert read_job_priority(job, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
+    assert job.problems == [f"{field}: no such class is there: {priority[2]!r}"]
 
 
 def test_a_class_that_is_not_a_string_is_reported_and_counts_as_none() -> None:
-    metadata = FieldReader({"labels": {PRIORITY_CLASS_LABEL: 1}}, "metadata.", [])
+    job = FieldReader({"metadata": {"labels": {PRIORITY_CLASS_LABEL: 1}}}, "", [])
     pods = [PodSetManifest("main", 1, {"spec": {"priorityClassName": 1}})]
-    assert read_job_priority(metadata, pods, CLASSES._replace(default_pod_class="")) == JobPriority()
-    assert [problem.partition(": ")[0] for problem in metadata.problems] == [
+    assert read_job_priority(job, pods, CLASSES._replace(default_pod_class="")) == JobPriority()
+    assert [problem.partition(": ")[0] for problem in job.problems] == [
         f"metadata.labels.{PRIORITY_CLASS_LABEL}",
         "template.spec.priorityClassName",
     ]
@@ -87,3 +87,21 @@ def test_a_class_that_is_not_a_string_is_reported_and_counts_as_none() -> None:
 )
 def test_a_workload_refers_to_the_class(priority: JobPriority, reference: Json | None) -> None:
     assert priority.reference == reference
+
+
+@pytest.mark.parametrize(
+    ("label", "priority"),
+    [("", JobPriority(*POD_CLASS, "low", -3)), ("high", JobPriority(*WORKLOAD_CLASS, "high", 7))],
+)
+def test_the_class_of_a_run_policy_precedes_those_of_the_pods(label: str, priority: JobPriority) -> None:
+    """Kubeflow's jobs have a run policy."""
+    spec = {"runPolicy": {"schedulingPolicy": {"priorityClass": "low"}}}
+    job = FieldReader({"metadata": {"labels": {PRIORITY_CLASS_LABEL: label}}, "spec": spec}, "", [])
+    assert read_job_priority(job, pod_sets("usual"), CLASSES) == priority
+    assert job.problems == []
+
+
+def test_an_unknown_class_of_a_run_policy_is_reported() -> None:
+    job = FieldReader({"spec": {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}}}, "", [])
+    assert read_job_priority(job, pod_sets("usual"), CLASSES).value == 0
+    assert job.problems == ["spec.runPolicy.schedulingPolicy.priorityClass: no such class is there: 'high'"]
