@@ -109,6 +109,7 @@ def test_the_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
 
 def test_the_rights_suffice_for_nodes_from_the_cluster_autoscaler(cluster: LiveCluster) -> None:
     """A request is created, observed, and removed with the quota; no request to the API server is forbidden."""
+    cluster.api.delete(f"{JOBS}/train", propagationPolicy="Background").ok()  # it waits if this test is the only one
     autoscaler = Autoscaler(cluster)
     autoscaler.add_check(queue="default")
     job = yaml.safe_load((MANIFESTS / "queue/examples/job.yaml").read_text())
