@@ -12,8 +12,8 @@ API_SERVER = (
            "URL"),
 )  # fmt: skip
 METRICS_AUTH = Option(
-    "metricsAuth", choice("none", "token"), "with token, serve /metrics only to bearer tokens that the API server "
-    "authorizes (default: none)", "none|token",
+    "metricsAuth", choice("none", "token"), "with token, serve /metrics, /debug and /api only to bearer tokens that "
+    "the API server authorizes (default: none)", "none|token",
 )  # fmt: skip
 LOGS = (
     Option(
