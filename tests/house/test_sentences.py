@@ -1,6 +1,7 @@
 """The length of sentences: docs/concepts/glossary.md allows 25 words, so that a sentence expresses one idea.
 
-Code spans, quoted output and plain-text tables are not sentences. A list of code spans counts as one word, and text in
+The same holds for help texts, messages and the comments of manifests. Code spans, quoted output and plain-text tables
+are not sentences. A list of code spans counts as one word, and text in
 parentheses as a separate sentence.
 """
 
@@ -39,6 +40,8 @@ _BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*] |\d+\. |#))|\|")
 """Ends of sentences other than a full stop: an empty line, the next list item, a heading, and a table cell."""
 _COLUMNS = re.compile(r"\S {2,}\S")
 _WORD = re.compile(r"[^\W_]")
+_PROSE = re.compile(r"\b(a|an|the|is|are|of|to)\b")
+"""Words without which a string is no message: style sheets and tables of names have none of them."""
 
 
 def long_sentences(text: str) -> Iterator[str]:
@@ -91,6 +94,27 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
     yield line, comment
 
 
+def _messages(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the messages and help texts of a module with their lines; "X" stands for an inserted value."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.JoinedStr():
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            case ast.Constant(value=str(text)):
+                pass
+            case _:
+                continue
+        if len(text) > 2 * MAX_WORDS and _PROSE.search(text):
+            yield node.lineno, text
+
+
+def _yaml_comments(text: str) -> Iterator[str]:
+    """Yield the comments of a YAML file; neighbouring lines are one comment."""
+    for is_comment, lines in itertools.groupby(text.splitlines(), key=lambda line: line.lstrip().startswith("#")):
+        if is_comment:
+            yield "\n".join(line.lstrip().removeprefix("#") for line in lines)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_sentences_of_pages_are_short(page: str) -> None:
     assert list(long_sentences(_FENCE.sub("\n", (PROJECT / page).read_text()))) == []
@@ -104,6 +128,30 @@ def test_sentences_of_docstrings_and_comments_are_short(folder: str) -> None:
         for line, text in _texts(file)
         for sentence in long_sentences(text)
     ]
+    assert long == []
+
+
+@pytest.mark.parametrize("root", SOURCES)
+def test_sentences_of_messages_and_help_texts_are_short(root: str) -> None:
+    long = [
+        f"{file.relative_to(PROJECT)}:{line}: {sentence}"
+        for file in sorted(SOURCES[root].rglob("*.py"))
+        for line, text in _messages(file)
+        for sentence in long_sentences(text)
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("folder", ["manifests", "demo", ".github"])
+def test_sentences_of_comments_in_yaml_are_short(folder: str) -> None:
+    files = [file for file in sorted((PROJECT / folder).rglob("*")) if file.suffix in {".yaml", ".yml"}]
+    long = [
+        f"{file.relative_to(PROJECT)}: {sentence}"
+        for file in files
+        for comment in _yaml_comments(file.read_text())
+        for sentence in long_sentences(comment)
+    ]
+    assert files
     assert long == []
 
 

@@ -194,7 +194,7 @@ class HealthMonitor:
         if not self._silence_reported and now - self._silent_since >= SAVE_INTERVAL:
             self._silence_reported = True
             log.warning(
-                "no baseline is learned because %s cannot be read, so missing devices and lanes are not detected; make "
+                "no baseline is learned because %s cannot be read, so missing devices and lanes are not detected. Make "
                 "it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),
             )  # fmt: skip
 

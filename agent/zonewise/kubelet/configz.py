@@ -27,7 +27,7 @@ _PORT = 10250
 
 _UNVERIFIED = (
     "use a certificate of the cluster's CA for the kubelet (serverTLSBootstrap: true in its configuration, with its "
-    "certificate requests approved), set kubeletCa to the CA that signed its certificate (pki/kubelet.crt if the "
+    "certificate requests approved), set kubeletCa to the CA of its certificate (pki/kubelet.crt if the "
     "kubelet signed its own), or set kubeletConfig to its configuration file"
 )
 _REMEDIES: dict[int, str] = {

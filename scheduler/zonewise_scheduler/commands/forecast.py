@@ -29,8 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         "The controller simulates its queue with this job in it, and submits nothing. Status 0: a start is known; 1: "
-        "the job never fits, or its start is unknown because jobs before it declare no walltime; 2: unusable "
-        "arguments, or no read API."
+        "the job never fits, or its start is unknown; 2: unusable arguments, or no read API. The start is unknown if "
+        "jobs before it declare no walltime."
     )
     add = parser.add_argument
     add("-p", "--queue", "--partition", metavar="QUEUE", default="", help="LocalQueue of the job (default: "

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 POLICIES = {
-    DEFAULT_POLICY: "any job that fits starts, in the order of walltime minus half of the wait; after a wait of 6 h "
-    "and six walltimes, a job may get a reservation if its start is at most 0.3 of the wait away, after 14 d "
-    "(--reserve-after) for any start",
+    DEFAULT_POLICY: "any job that fits starts, in the order of walltime minus half of the wait. After 6 h and six "
+    "walltimes, a job may get a reservation that is at most 0.3 of its wait away. After 14 d (--reserve-after), any "
+    "start is reserved",
     "fifo": "jobs start in order of submission, as with Kueue's StrictFIFO",
     "greedy": "any job that fits starts, as with Kueue's BestEffortFIFO, Volcano and YuniKorn",
     "easy": "any job that fits starts, unless it delays the first job that does not fit, which has a reservation",
@@ -78,8 +78,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _epilog()
     add = parser.add_argument
     add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as "
-        "JSON or YAML, Kubernetes and Kueue objects, a directory of these, the name of a mix, or - "
-        "for standard input")  # fmt: skip
+        "JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a file, the name of a mix, "
+        "or - for standard input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"policy to simulate, from the list below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies to compare side by side")
     add("--reserve-after", metavar="DURATION", type=duration, help=f"wait after which {DEFAULT_POLICY} reserves any "
@@ -131,14 +131,14 @@ def _add_advice(parser: ArgumentParser) -> None:
         "processors of a log), quota:QUEUE:RESOURCE:FLAVOR (a nominal quota), or reserve-after; --plot draws the "
         "curve; status 1 if no value meets the goal")  # fmt: skip
     add("--goal", metavar="GOAL", type=goal, help="STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where "
-        "STATISTIC is mean, longest or pN; 'p95 wait of queue gpu <= 1h' is met if 95 %% of these jobs start within an "
-        "hour, and jobs that never start count as later")  # fmt: skip
+        "STATISTIC is mean, longest or pN. The goal 'p95 wait of queue gpu <= 1h' is met if 95 %% of these jobs start "
+        "within an hour. Jobs that never start count as later")  # fmt: skip
 
 
 def _add_live(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("delays of a live cluster (not for a log on one pool of processors)").add_argument
     add("--start-latency", metavar="SPAN", type=span, help="time from the start of a job until a pod is ready, drawn "
-        "for each pod: 2s, 1-2s; the work begins when all pods are ready")  # fmt: skip
+        "for each pod (2s, 1-2s); the work begins when all pods are ready")  # fmt: skip
     add("--rate", metavar="QPS/BURST", type=rate, help="admissions written per second, and in a burst: 50/100")
     add("--release-latency", metavar="DURATION", type=finite_duration, help="time from the end of pods until their "
         "quota is free")  # fmt: skip
@@ -263,7 +263,7 @@ def _epilog() -> str:
     width = get_terminal_size((_WIDTH, 24)).columns - 2
     examples = {f"zonewise simulate {arguments}": meaning for arguments, meaning in EXAMPLES.items()}
     notes = wrap(
-        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: see --replay, --explain and --advise; "
+        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: done; 1: see --replay, --explain and --advise; "
         "2: an argument is invalid, or a file cannot be read or written; 130: interrupted.", width
     )  # fmt: skip
     return "\n".join(

@@ -25,9 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         "Options on #SBATCH lines are used, and options on the command line override them. A ConfigMap holds the "
-        "script, which runs once in each pod; with --mpi it runs only in the first one. -o FILE means --output-file, "
-        "unless FILE is json, yaml or name. Status 0: submitted, or printed; 2: unusable arguments or script, or no "
-        "API server."
+        "script, which runs once in each pod; with --mpi it runs only in the first one. The option -o FILE means "
+        "--output-file, unless FILE is json, yaml or name. Status 0: submitted, or printed; 2: "
+        "unusable arguments or script, or no API server."
     )
     parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help='batch script (default, or "-": '
         "standard input)")  # fmt: skip

@@ -78,8 +78,8 @@ OPTIONS = Options((
     METRICS_AUTH,
     Option("policy", text, "backfill policy: which workloads may start before others, and which get reservations: "
            f"{', '.join(POLICY_NAMES)} (default: {DEFAULT_POLICY})", "NAME"),
-    Option("reserveAfter", duration, "wait after which the default policy reserves any start for a workload; after 6h "
-           "and six times its walltime, it reserves only a start at most 0.3 of the wait away (default: "
+    Option("reserveAfter", duration, "wait after which the default policy reserves any start for a workload. From 6h "
+           "and six walltimes on, it reserves a start that is at most 0.3 of the wait away (default: "
            f"{DEFAULT_RESERVE_AFTER / 3600:.0f}h)",
            "DURATION"),
     Option("fairSharing", boolean, "share the quota of a cohort by weight, as Kueue's fairSharing does "

@@ -197,7 +197,7 @@ def test_a_baseline_that_cannot_be_learned_is_logged_once(node: Node, caplog: py
     for _ in range(3):
         node.check(after=400.0)
     assert caplog.text.count("no baseline is learned") == 1
-    assert "because nvml cannot be read, so missing devices and lanes are not detected; make it readable" in caplog.text
+    assert "because nvml cannot be read, so missing devices and lanes are not detected. Make it readable" in caplog.text
 
 
 def test_a_flood_of_events_causes_few_writes(node: Node) -> None:
