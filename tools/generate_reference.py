@@ -111,6 +111,7 @@ def _option_table(options: Options) -> str:
         (f"`{option.key}`", f"`{option.flag}`", ", ".join(f"`{name}`" for name in option.variables), option.help)
         for option in options
     ]
+    rows += [(f"`{option.key}`", "", "", f"{option.help}; only in the file") for option in options.file_options]
     return _table(("file", "flag", "environment", "meaning"), rows)
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -18,10 +19,15 @@ from support.source_roots import SOURCES
 from tools.generate_reference import REFERENCE, pages
 from zonewise.cli import main
 from zonewise.command_registry import installed_commands
+from zonewise.daemon.settings import OPTIONS as AGENT_OPTIONS
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.reader import Reader
+from zonewise_scheduler.controller.settings import OPTIONS as CONTROLLER_OPTIONS
+
+if TYPE_CHECKING:
+    from zonewise_common.service.options import Options
 
 README = (PROJECT / "README.md").read_text()
 DOCS = PROJECT / "docs"
@@ -107,6 +113,18 @@ def test_the_reference_matches_the_code(page: str) -> None:
     if page == "cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse writes options in another form from 3.13 on")
     assert (REFERENCE / page).read_text() == pages()[page]
+
+
+@pytest.mark.parametrize(
+    ("page", "options"), [("docs/guides/agent.md", AGENT_OPTIONS), ("docs/guides/job-kinds.md", CONTROLLER_OPTIONS)]
+)
+def test_a_guide_has_an_example_of_each_structured_setting(page: str, options: Options) -> None:
+    """The example is valid, and the reference lists the setting."""
+    examples = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGES[page], re.DOTALL | re.M)]
+    for option in options.file_options:
+        [value] = [example[option.key] for example in examples if option.key in example]
+        assert option.parse(value)
+        assert f"| `{option.key}` |" in PAGES["docs/reference/settings.md"]
 
 
 def test_the_reference_has_each_command() -> None:

@@ -1,4 +1,4 @@
-"""The settings of `zonewise agent`. Nested settings (`exclude`) can be set only in the file."""
+"""The settings of `zonewise agent`. Only the file can contain the structured setting `exclude`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.nfd.worker_config_file import WORKER_CONFIG_FILE
 from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
 from zonewise_common.service.options import (
+    FileOption,
     Option,
     Options,
     SettingsError,
@@ -239,7 +240,7 @@ OPTIONS = Options((
     *tls_options("serve metrics and health", "accept clients"),
     METRICS_AUTH,
     *LOGS,
-), {"exclude": parse_exclusions})  # fmt: skip
+), (FileOption("exclude", parse_exclusions, "resources and pods that the report omits"),))  # fmt: skip
 
 
 def read_settings(

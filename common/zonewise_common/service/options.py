@@ -55,15 +55,24 @@ class Option(NamedTuple):
         return (PREFIX + self.field.upper(), *self.environment)
 
 
+class FileOption(NamedTuple):
+    """A structured setting, which only the file can contain."""
+
+    key: str
+    parse: Callable[[object], Any]
+    """As that of an Option."""
+    help: str
+
+
 class Options:
     """All settings of one program."""
 
-    def __init__(self, options: Sequence[Option], nested: Mapping[str, Callable[[object], Any]] | None = None) -> None:
-        """Create the options; `nested` holds, by key, parsers of structured settings, which only a file can contain."""
+    def __init__(self, options: Sequence[Option], file_options: Sequence[FileOption] = ()) -> None:
+        self.file_options = file_options
         self._options = options
         self._by_key = {option.key: option for option in options}
         self._groups = {option.key.partition(".")[0] for option in options if "." in option.key}
-        self._nested = nested or {}
+        self._parsers = {option.key: option.parse for option in file_options}
 
     def __iter__(self) -> Iterator[Option]:
         return iter(self._options)
@@ -105,9 +114,9 @@ class Options:
         if not isinstance(document, dict):
             raise SettingsError(f"{file}: must be a mapping of settings, not {type(document).__name__}")
         for key, value in self._flat(cast("Mapping[Any, Any]", document)):
-            if key in self._nested:
+            if key in self._parsers:
                 try:
-                    yield _field(key), self._nested[key](value)
+                    yield _field(key), self._parsers[key](value)
                 except ValueError as error:
                     raise SettingsError(f"{file}: {error}") from error
             elif key in self._by_key:
@@ -125,7 +134,7 @@ class Options:
     def _nearest(self, key: str) -> str:
         import difflib
 
-        known = [*self._by_key, *self._nested]
+        known = [*self._by_key, *self._parsers]
         near = difflib.get_close_matches(key, known, 1)
         return f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
 

@@ -1,4 +1,4 @@
-"""The settings of `zonewise controller`. Nested settings (`jobKinds`) exist only in the file."""
+"""The settings of `zonewise controller`. Only the file can contain the structured setting `jobKinds`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.service.condition_option import AVOID_CONDITIONS
 from zonewise_common.service.options import (
+    FileOption,
     Option,
     Options,
     SettingsError,
@@ -114,7 +115,7 @@ OPTIONS = Options((
     Option("recording", text, "file to which the planner's inputs and decisions are appended, for `zonewise simulate "
            "--replay`", "PATH"),
     *LOGS,
-), {JOB_KINDS: parse_job_kinds})  # fmt: skip
+), (FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),))  # fmt: skip
 
 
 def read_settings(
