@@ -170,10 +170,12 @@ def _is_module(name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(("docs/parity/", "docs/architecture/"))])
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", *(name for name in PAGES if name.startswith(("docs/parity/", "docs/architecture/")))]
+)
 def test_every_module_of_a_page_exists(page: str) -> None:
     """Pages name modules in backticks, by their path below a source root."""
-    modules = re.findall(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?)`", PAGES[page])
+    modules = re.findall(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?)`", (PROJECT / page).read_text())
     assert [name for name in modules if not _is_module(name)] == []
 
 
