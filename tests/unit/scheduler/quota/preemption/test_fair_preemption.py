@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_scheduler.quota.api.configuration import PreemptionStrategy, QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, Cohort
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.fair_preemption import fair_preemptions
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import Workload
 
 SETTINGS = QuotaSettings(fair_sharing=True)
 PREEMPTION = ClusterQueuePreemption(reclaim_within_cohort="Any")
@@ -85,6 +81,26 @@ def test_the_strategy_decides_whether_the_share_before_or_after_counts(
         settings = QuotaSettings(fair_sharing=True, preemption_strategies=names)
         found[name] = "".join(sorted(target_names(snapshot, "a", pending_workload("new", amount), amount, settings)))
     assert found == victims
+
+
+def test_a_victim_of_another_resource_leaves_a_share_equal() -> None:
+    """Both queues borrow half of the CPUs, so the strategy allows a victim that holds only memory.
+
+    The share of the victim's queue is that of its CPUs, with the victim and without it.
+    """
+    memory = FlavorResource("any", "memory")
+    lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(4)), ("memory", ResourceQuota(8))))),)
+    none = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(0)), ("memory", ResourceQuota(0))))),)
+    queues = [ClusterQueue(name, none, "c", preemption=PREEMPTION) for name in ("a", "b")]
+    snapshot = Snapshot([*queues, ClusterQueue("lender", lent, "c", preemption=PREEMPTION)])
+    snapshot.add_workload(running_workload("own", "lender", memory, 2))
+    snapshot.add_workload(running_workload("compute", "b", CPU, 2, at=1))
+    snapshot.add_workload(running_workload("store", "b", memory, 3, at=2))
+    preemptor = Workload("ns", "new", (PodSet(requests={"cpu": 2, "memory": 4}),), "new")
+    settings = QuotaSettings(fair_sharing=True, preemption_strategies=(FINAL,))
+    usage = {CPU: 2, memory: 4}
+    context = PreemptionContext(snapshot, preemptor, snapshot.cluster_queues["a"], usage, frozenset([memory]), settings)
+    assert [target.workload.name for target in fair_preemptions(context)] == ["store"]
 
 
 def test_unnecessary_targets_are_spared_if_the_preemptor_borrows() -> None:

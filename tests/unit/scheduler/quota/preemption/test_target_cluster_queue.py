@@ -92,6 +92,18 @@ def test_the_next_victim_belongs_to_the_largest_share_at_each_level(snapshot: Sn
         assert next_target(own.root or own, own, candidates) is None
 
 
+def test_all_candidates_of_a_queue_are_popped_in_their_order() -> None:
+    tree = Snapshot([cpu_queue("own", 4), cpu_queue("a", 0), cpu_queue("b", 0)])
+    for i in range(3):
+        tree.add_workload(running_workload(f"w{i}", "a", CPU, 1, priority=i))
+    tree.add_workload(running_workload("other", "b", CPU, 1))
+    own, queue = tree.cluster_queues["own"], tree.cluster_queues["a"]
+    ordering = TargetClusterQueueOrdering(own, candidates_in_order(tree, own))
+    assert [workload.name for workload in ordering.pop_workloads(queue)] == ["w0", "w1", "w2"]
+    assert not ordering.has_workload(queue)
+    assert ordering.has_workload(tree.cluster_queues["b"])
+
+
 @pytest.mark.parametrize(
     ("running", "order"),
     [

@@ -12,6 +12,7 @@ from support.quota_strategies import CPU, cpu_queue, pending_workload, running_w
 from unit.scheduler.quota.queue.test_pending_workloads import WALLTIMES, make_pending, pop_all, pop_head, requeue
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
@@ -49,6 +50,17 @@ def test_shapes_that_lack_headroom_remain_inadmissible(reason: RequeueReason, in
     if not active:
         assert pending.count_before(first, rejected) == 0
         assert pending.count_before("ns/w3", rejected) == pending.count_before("ns/other", rejected) == 1
+
+
+def test_alternatives_are_known_once_a_reason_has_been_computed() -> None:
+    workload = pending_workload("w0", 2)
+    pending = make_pending(cpu_queue("q", 2), workload)
+    assert pending.alternatives("ns/w0") == pending.alternatives("ns/absent") == ()
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads(bound(1))
+    pending.inadmissible_reason("ns/w0", bound(1))
+    assert pending.alternatives("ns/w0") == bound(1).alternatives(Head(workload, "q"))
+    assert pending.alternatives("ns/w0")
 
 
 def test_headroom_is_checked_for_the_shortest_walltime_of_inadmissible_workloads() -> None:
