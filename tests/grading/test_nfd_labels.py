@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from support.snapshots import ABSENT, SNAPSHOTS, scan_of
+from zonewise.machine.physical_nics import physical_rdma
 from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.nfd.worker_config import parse_worker_config
 from zonewise.objects.features import node_features
 from zonewise.objects.labels import LabelConfig, build_labels
 from zonewise.objects.nfd_labels import PREFIX
-from zonewise.objects.physical_nics import physical_rdma
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "nfd_labels.json"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise.machine.physical_nics import virtual_functions
 from zonewise.objects.feature_values import known_attributes
-from zonewise.objects.physical_nics import virtual_functions
 from zonewise.objects.uniform_value import uniform_value
 
 if TYPE_CHECKING:

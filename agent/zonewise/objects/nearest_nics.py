@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.objects.physical_nics import physical_netdevs, physical_rdma
+from zonewise.machine.physical_nics import physical_netdevs, physical_rdma
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from zonewise.machine.physical_nics import physical_netdevs, virtual_functions
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
 from zonewise.objects.nrt_fields import numa_zone_name, omit_empty
-from zonewise.objects.physical_nics import physical_netdevs, virtual_functions
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import write_attributes
 from zonewise_common.nrt.zones import GPU, NIC, write_costs, zone_name

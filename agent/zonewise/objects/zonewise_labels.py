@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from zonewise.machine.physical_nics import physical_rdma
 from zonewise.objects.gfd_resources import sanitized_name
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
-from zonewise.objects.physical_nics import physical_rdma
 from zonewise.objects.uniform_value import uniform_value
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.pci_links import read_addresses, read_links
 from zonewise.health.readers.rdma_ports import read_ports
 from zonewise.health.types import HardwareObservation
-from zonewise.machine.collectors.pci.classes import usb_controllers
+from zonewise.machine.physical_nics import physical_netdevs, physical_rdma, virtual_functions
 from zonewise.machine.reader import Reader
 
 if TYPE_CHECKING:
@@ -60,18 +60,11 @@ def observe(
     """Return what the machine's sources show now. `facts` is None if NVML was not queried."""
     read = Reader(files)
     gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
-    on_usb = usb_controllers(machine.pci)  # a BMC's NIC has no carrier while the BMC restarts
-    nics = {
-        nic.name: nic.address
-        for nic in machine.nics
-        if nic.address is not None and nic.physical_function is None and nic.address not in on_usb
-    }
-    rdma = [device for device in machine.infiniband if device.address is not None and not device.software]
+    nic_addresses = physical_netdevs(machine)  # not on USB: a BMC's NIC has no carrier while the BMC restarts
+    rdma = [device for device in physical_rdma(machine) if device.address is not None]
     on_bus = read_addresses(read)
-    endpoints = gpu_addresses | frozenset(nics.values()) | frozenset(device.address or "" for device in rdma)
-    functions = {function.address for function in machine.pci if function.physical_function is not None}
-    expected = endpoints - functions
-    netdevs = ((nic.name, nic.address or "") for nic in machine.nics if nic.name in nics and nic.presence == "netdev")
+    expected = (gpu_addresses - virtual_functions(machine)) | nic_addresses | {device.address or "" for device in rdma}
+    nics = (nic for nic in machine.nics if nic.address in nic_addresses and nic.presence == "netdev")
     gpus = gpu_readings(facts)
     memory = read_memory(read)
     cpus, memory_total = read_cpus(read, machine), meminfo_bytes(read, "MemTotal")
@@ -90,8 +83,8 @@ def observe(
         expected - gpu_addresses - hot_plugged_nics(machine),
         frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None and gpu.state == "lost"),
         read_links(read, sorted(expected)),
-        read_ports(read, [device.name for device in rdma if device.address not in functions]),
-        read_nics(read, netdevs),
+        read_ports(read, [device.name for device in rdma]),
+        read_nics(read, ((nic.name, nic.address or "") for nic in nics)),
         memory,
         cpus,
         None if has_balloon(read) else memory_total,
