@@ -158,11 +158,12 @@ def _metric_table(registry: CollectorRegistry) -> str:
 
 
 def _attributes() -> str:
+    """Return the page of attributes; a constant whose docstring begins with "Value of" is not the name of one."""
     source = Path(names.__file__).read_text()
     rows = [
         (f"`{value}`", comment)
         for name, comment in _constants(ast.parse(source))
-        if isinstance(value := getattr(names, name), str)
+        if isinstance(value := getattr(names, name), str) and not comment.startswith("Value of ")
     ]
     return "\n".join([
         "# Attributes of a NodeResourceTopology\n",

@@ -22,11 +22,11 @@ TOPOLOGY_MANAGER_MAX_NUMA_NODES = "topologyManagerMaxNUMANodes"
 PODS_FINGERPRINT = "nodeTopologyPodsFingerprint"
 """Fingerprint of the pods that the report includes."""
 PODS_FINGERPRINT_METHOD = "nodeTopologyPodsFingerprintMethod"
-"""Method of that fingerprint, which decides the pods that it covers."""
+"""Method of that fingerprint, which decides the pods that it covers: all or with-exclusive-resources."""
 ALL_PODS = "all"
-"""Fingerprint method that covers every pod."""
+"""Value of nodeTopologyPodsFingerprintMethod for the method that covers every pod."""
 EXCLUSIVE_PODS = "with-exclusive-resources"
-"""Fingerprint method that covers only pods with resources of a zone."""
+"""Value of nodeTopologyPodsFingerprintMethod for the method that covers only pods with resources of a zone."""
 
 PLACEMENT_METADATA = "topology.node.k8s.io/numaplacement-metadata"
 """Metadata of the NUMA placement vectors."""
@@ -42,11 +42,12 @@ USAGE_UNKNOWN = "unknown"
 PROBLEMS = "zonewise.dev/problems"
 """Number of damaged sources that discovery found."""
 
-FINGERPRINTS = {
-    ALL_PODS: "zonewise.dev/pods-fingerprint-all",
-    EXCLUSIVE_PODS: "zonewise.dev/pods-fingerprint-with-exclusive-resources",
-}
-"""By method: the attributes with both fingerprints, whichever of them PODS_FINGERPRINT is."""
+FINGERPRINT_OF_ALL_PODS = "zonewise.dev/pods-fingerprint-all"
+"""Fingerprint of all pods, whatever nodeTopologyPodsFingerprint covers."""
+FINGERPRINT_OF_EXCLUSIVE_PODS = "zonewise.dev/pods-fingerprint-with-exclusive-resources"
+"""Fingerprint of the pods with resources of a zone, whatever nodeTopologyPodsFingerprint covers."""
+FINGERPRINTS = {ALL_PODS: FINGERPRINT_OF_ALL_PODS, EXCLUSIVE_PODS: FINGERPRINT_OF_EXCLUSIVE_PODS}
+"""Attributes by method."""
 
 CPU_MANAGER_POLICY = "zonewise.dev/cpu-manager-policy"
 """Policy of the CPU Manager."""
