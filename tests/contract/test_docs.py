@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 README = (PROJECT / "README.md").read_text()
 DOCS = PROJECT / "docs"
+INTERNAL_NAMES = {"avoided-condition", "sweep-part"}
+"""Names that no object of a cluster has."""
 PAGES = {str(file.relative_to(PROJECT)): file.read_text() for file in sorted(DOCS.rglob("*.md"))}
 
 
@@ -132,6 +134,16 @@ def test_the_reference_has_each_command() -> None:
     assert re.findall(r"^## zonewise (\w+)$", (REFERENCE / "cli.md").read_text(), re.MULTILINE) == [
         *installed_commands()
     ]
+
+
+def test_each_name_under_our_domain_is_in_the_reference() -> None:
+    """A name in the code is an attribute, or stands on the page of names, possibly without its domain."""
+    pattern = re.compile(r"\"zonewise\.dev/([\w-]+)[\"./]")
+    names = {
+        name for root in SOURCES.values() for file in root.rglob("*.py") for name in pattern.findall(file.read_text())
+    }
+    text = PAGES["docs/reference/names.md"] + PAGES["docs/reference/attributes.md"]
+    assert {name for name in names if not re.search(rf"`(?:zonewise\.dev/)?{name}\b", text)} == INTERNAL_NAMES
 
 
 def test_the_verdicts_of_the_guide(

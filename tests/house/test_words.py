@@ -135,7 +135,7 @@ def test_prose_beside_the_sources_uses_the_words_of_the_field(folder: str) -> No
 
 
 def test_pages_use_the_words_of_the_field() -> None:
-    pages = [page for page in PAGES if page.name != "glossary.md" and page.parent.name != "reference"]
+    pages = [page for page in PAGES if page.name != "glossary.md" and not page.read_text().startswith("<!-- Generated")]
     assert [line for page in pages for line in _struck_off_prose(page)] == []
 
 
