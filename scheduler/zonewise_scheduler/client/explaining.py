@@ -52,6 +52,17 @@ def explain(session: Session, reference: str) -> Description | None:
     return _without_workload(session, reference)
 
 
+def unknown_name(reference: str, namespace: str) -> str:
+    """Return the message that nothing has a name; a kind in the name limits what was looked up."""
+    kind, _, name = reference.rpartition("/")
+    if kind.lower() in _POD_KINDS:
+        return f"there is no pod {name} in namespace {namespace}"
+    if kind.lower() in _NODE_KINDS:
+        return f"there is no node {name}; `zonewise top` lists all nodes"
+    kinds = "job" if kind else "job, pod or node"
+    return f"there is no {kinds} {reference} in namespace {namespace}; `zonewise queue --jobs -A` lists all jobs"
+
+
 def _without_workload(session: Session, reference: str) -> Description | None:
     if (obj := find_unqueued_job(session, reference)) is not None:
         facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))

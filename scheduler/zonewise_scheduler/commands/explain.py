@@ -36,14 +36,11 @@ def run(arguments: Namespace) -> int:
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
         from zonewise_scheduler.client.description import render_description
-        from zonewise_scheduler.client.explaining import explain
+        from zonewise_scheduler.client.explaining import explain, unknown_name
 
         first = [explain(session, arguments.name)]
         if first[0] is None:
-            sys.stderr.write(
-                f"zonewise: there is no job, pod or node {arguments.name} in namespace {session.namespace}; "
-                "`zonewise queue --jobs -A` lists all jobs\n"
-            )
+            sys.stderr.write(f"zonewise: {unknown_name(arguments.name, session.namespace)}\n")
             return _UNKNOWN_NAME
 
         def text() -> str:
