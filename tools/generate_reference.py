@@ -36,7 +36,7 @@ from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Metric
 
     from zonewise_common.service.options import Options
 
@@ -131,8 +131,9 @@ def _metrics() -> str:
     controller_metrics.export_backlogs(inbox=lambda: 0, writes=lambda: 0)
     controller_metrics.export_kueue(lambda: "")
     controller_metrics.registry.register(WatchAges(dict))
-    for registry in (agent_metrics.registry, scheduler_metrics.registry, controller_metrics.registry):
-        registry.register(ServiceMetrics(dict))
+    for program in (agent_metrics, scheduler_metrics, controller_metrics):
+        program.registry.register(ServiceMetrics(dict))
+        program.settings.info({"hash": ""})
     return "\n".join([
         "# Metrics\n",
         "Units are base units. An unknown value has no sample. Metrics that begin with `node_` have the",
@@ -148,13 +149,26 @@ def _metrics() -> str:
 
 
 def _metric_table(registry: CollectorRegistry) -> str:
-    families = sorted(registry.collect(), key=lambda family: family.name)
+    families = sorted(_families(registry), key=lambda entry: entry[0].name)
     rows = [
-        (f"`{family.name}{_SUFFIXES.get(family.type, '')}`", family.type, family.documentation)
-        for family in families
+        (
+            f"`{family.name}{_SUFFIXES.get(family.type, '')}`",
+            family.type,
+            ", ".join(f"`{label}`" for label in labels),
+            family.documentation,
+        )
+        for family, labels in families
         if family.name.startswith(("zonewise_", "node_", "kueue_"))
     ]
-    return _table(("metric", "type", "meaning"), rows)
+    return _table(("metric", "type", "labels", "meaning"), rows)
+
+
+def _families(registry: CollectorRegistry) -> Iterable[tuple[Metric, tuple[str, ...]]]:
+    """Yield the families of metrics with the names of their labels; an Info has those of its sample."""
+    for collector in list(registry._collector_to_names):  # pyright: ignore[reportPrivateUsage] -- there is no other way
+        for family in collector.collect():
+            labels = getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
+            yield family, tuple(family.samples[0].labels) if family.type == "info" else tuple(labels)
 
 
 def _attributes() -> str:

@@ -50,7 +50,7 @@ class ServiceMetrics(Collector):
         yield failures
         rejections = CounterMetricFamily(
             "zonewise_token_rejections",
-            "Requests for metrics that were rejected because of their token.",
+            "Requests that were rejected because of their token.",
             labels=["reason"],
         )
         for status, count in (self._authorizer.rejections if self._authorizer is not None else {}).items():
