@@ -153,7 +153,7 @@ class Transport:
                 headers["Authorization"] = self._credentials.header(fresh=True)
             has_newer_certificate = self._connections.renew_certificate(response)
         except ConfigError as error:
-            log.warning("the credentials that the server refused cannot be renewed: %s", error)
+            log.warning("the credentials that the server rejected cannot be renewed: %s", error)
             return False
         return has_newer_certificate or headers.get("Authorization") != token
 

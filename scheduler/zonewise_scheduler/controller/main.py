@@ -251,7 +251,7 @@ class _Replica:
         try:
             self.loop.call(lambda controller: controller.lead(False), _FINISH_TIMEOUT)
         except TimeoutError as error:
-            log.warning("it stops in the middle of a step: %s", error)
+            log.warning("the controller stops in the middle of a step: %s", error)
         if not self.writer.drain(_FINISH_TIMEOUT):
             log.warning("%d writes are not done: they are left to the next leader", self.writer.backlog)
         self._stop_leading()  # the controller has not responded

@@ -118,7 +118,7 @@ class PodReconciler:
             except FieldError as error:
                 log.warning("workload=%s its pods remain held: %s", key, error)
             except Exception:  # a defect that one workload reveals must not block the writes of others
-                log.exception("workload=%s its pods stay held", key)
+                log.exception("workload=%s its pods remain held", key)
         return writes
 
     def _writes_of(self, key: str, context: PodContext) -> Iterator[Write]:
