@@ -84,6 +84,7 @@ class ForkRuns:
         self._results = os.fdopen(os.dup(1), "w")
         self._called_at_import: set[CodeType] = set()
         self._failed = False
+        self._in_coverage = False
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Make properties stop at the first failure; the functions that imports have called are known by now."""
@@ -98,8 +99,10 @@ class ForkRuns:
                 setattr(function, _SETTINGS, settings(own, phases=phases, report_multiple_bugs=False))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record a failure."""
+        """Record a failure; without a change, also print it."""
         self._failed |= report.failed
+        if report.failed and self._in_coverage:
+            sys.stderr.write(f"{report.nodeid}\n{report.longreprtext}\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests once for each request."""
@@ -145,6 +148,7 @@ class ForkRuns:
         return Coverage(calls, seconds)
 
     def _trace(self, items: Sequence[pytest.Item], indices: Sequence[int], file: Path) -> ForkOutcome:
+        self._in_coverage = True
         entries: list[tuple[int, float, list[_Function]]] = []
         for index in indices:
             called: set[CodeType] = set()
