@@ -209,18 +209,22 @@ def reconfigure(
 def change_namespaces(state: PlannerState, changes: Mapping[str, Mapping[str, str] | None]) -> None:
     """Replace the labels of namespaces; None: the namespace was deleted.
 
-    Queues whose namespace selector now decides otherwise look for a head again.
+    Queues whose namespace selector now decides otherwise look for a head again. Their workloads in these namespaces may
+    be due again: one that was due while its namespace did not match is not due any more.
     """
     old = state.namespaces or {}
     new = {name: labels for name, labels in {**old, **changes}.items() if labels is not None}
     state.configuration = state.configuration._replace(namespaces=new)
-    pairs = [(old.get(name), labels) for name, labels in changes.items()]
     for name, queue in state.pending_queues.items():
         spec = queue.heap.spec
-        if any(
-            matches_namespace(spec, before or {}) != matches_namespace(spec, after or {}) for before, after in pairs
-        ):
+        affected = {
+            namespace
+            for namespace, labels in changes.items()
+            if matches_namespace(spec, old.get(namespace) or {}) != matches_namespace(spec, labels or {})
+        }
+        if affected:
             state.freed_queues.add(name)
+            queue.age_again(affected)
 
 
 def nodes_changed(state: PlannerState) -> None:

@@ -65,6 +65,15 @@ class PendingQueue:
     def push_or_update(self, workload: Workload) -> None:
         """Add a workload, or replace its state."""
         self.heap.push_or_update(workload)
+        self._age(workload)
+
+    def age_again(self, namespaces: Container[str]) -> None:
+        """Let the workloads of these namespaces become due again once they have waited long enough."""
+        for workload in self.heap.workloads():
+            if workload.namespace in namespaces:
+                self._age(workload)
+
+    def _age(self, workload: Workload) -> None:
         if self._policy.reserves:
             order = self._order(workload)
             heappush(self._aging, (order[1] + self._policy.reserve_age(workload.walltime), order))

@@ -35,7 +35,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -119,6 +119,11 @@ class PendingWorkloads:
         """Return a pending workload; None if there is none with this key."""
         entry = self._entries.get(key)
         return self._inadmissible_alone.get(key) if entry is None else entry.workload
+
+    def workloads(self) -> Iterator[Workload]:
+        """Yield all workloads, active and inadmissible, in any order."""
+        yield from (entry.workload for entry in self._entries.values())
+        yield from self._inadmissible_alone.values()
 
     @property
     def active(self) -> list[str]:

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.planner_stories import CPU, local, make_planner, make_workload, queue
@@ -163,30 +163,32 @@ def test_labels_that_no_selector_reads_activate_no_queue() -> None:
     assert planner.configuration.namespaces == {"ns": {"team": "a"}}
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["n", "m"]), st.sampled_from(["a", "b", ""]), min_size=1), max_size=6),
-    st.integers(1, 3),
+    st.integers(1, 6),
 )
+@example([{"n": ""}, {"m": "b"}, {"m": "a"}], 1)  # the first workload was due while its namespace did not match
 def test_changed_namespaces_have_the_effect_of_a_configuration_with_their_labels(
-    steps: list[dict[str, str]], capacity: int
+    policy: BackfillPolicy, steps: list[dict[str, str]], capacity: int
 ) -> None:
-    """The same workloads start at the same times; an empty value stands for a deleted namespace."""
-    specs = tuple(
-        queue(team, capacity, cohort="c")._replace(namespace_selector=(Requirement("team", "In", (team,)),))
-        for team in "ab"
-    )
-    changed, configured = make_planner(specs, BackfillPolicy()), make_planner(specs, BackfillPolicy())
+    """The same workloads start at the same times, in the same order. An empty value stands for a deleted namespace.
+
+    The queue is alone in its cohort: a configuration would also make the workloads of other queues heads again.
+    """
+    spec = queue("q", capacity)._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
+    changed, configured = make_planner([spec], policy), make_planner([spec], policy)
     labels: dict[str, dict[str, str]] = {}
     for planner in (changed, configured):
-        events.reconfigure(planner, QueueConfiguration(specs, namespaces=labels))
+        events.reconfigure(planner, QueueConfiguration((spec,), namespaces=labels))
     for now, step in enumerate(steps):
         changes = {name: {"team": team} if team else None for name, team in step.items()}
         labels = {name: value for name, value in {**labels, **changes}.items() if value is not None}
         for planner in (changed, configured):
             for name in "nm":
-                events.submit(planner, replace(make_workload(f"{now}", 1, at=now), namespace=name), "ab"[now % 2])
+                events.submit(planner, replace(make_workload(f"{now}", 1, at=now), namespace=name), "q")
         events.change_namespaces(changed, changes)
-        events.reconfigure(configured, QueueConfiguration(specs, namespaces=labels))
+        events.reconfigure(configured, QueueConfiguration((spec,), namespaces=labels))
         assert starts(changed, now) == starts(configured, now)
 
 
