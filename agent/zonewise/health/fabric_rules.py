@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise.health.counters import Counter
-    from zonewise.health.types import Baseline, HardwareObservation, PortReading
+    from zonewise.health.types import Baseline, HardwareObservation, NicReading, PortReading
 
 _BASELINE = "the baseline of this node"
 _IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
@@ -102,30 +102,7 @@ def _port(name: str, port: PortReading, rate: float | None) -> Iterator[Sign]:
         return
     directory = f"/sys/class/infiniband/{name.replace('/', '/ports/')}"
     if port.state not in (None, "ACTIVE", "ACTIVE_DEFER"):
-        evidence = (f"state {port.state}, physical state {port.physical_state}",)
-        if port.physical_state == "Disabled":
-            verdict, severity, text = Verdict.UNKNOWN, Severity.DEGRADED, "the port was disabled"
-        elif port.state in ("INIT", "ARMED"):
-            verdict, severity, text = (
-                Verdict.UNKNOWN,
-                Severity.DEGRADED,
-                "the subnet manager has not activated the port",
-            )
-        else:
-            verdict, severity, text = Verdict.HARDWARE, Severity.FAILED, "the port has no link"
-        yield Sign(
-            DeviceId(PORT, name),
-            "port-down",
-            verdict,
-            severity,
-            text,
-            f"{directory}/state",
-            _IB,
-            evidence,
-            "infiniband",
-            confirm=_CONFIRM,
-            settle=60.0,
-        )
+        yield _port_down(name, port, directory)
     elif port.rate_gbps is not None and port.rate_gbps < rate:
         yield Sign(
             DeviceId(PORT, name),
@@ -140,6 +117,28 @@ def _port(name: str, port: PortReading, rate: float | None) -> Iterator[Sign]:
             confirm=60.0,
             settle=60.0,
         )
+
+
+def _port_down(name: str, port: PortReading, directory: str) -> Sign:
+    verdict, severity, text = Verdict.HARDWARE, Severity.FAILED, "the port has no link"
+    if port.physical_state == "Disabled":
+        verdict, severity, text = Verdict.UNKNOWN, Severity.DEGRADED, "the port was disabled"
+    elif port.state in ("INIT", "ARMED"):
+        verdict, severity = Verdict.UNKNOWN, Severity.DEGRADED
+        text = "the subnet manager has not activated the port"
+    return Sign(
+        DeviceId(PORT, name),
+        "port-down",
+        verdict,
+        severity,
+        text,
+        f"{directory}/state",
+        _IB,
+        (f"state {port.state}, physical state {port.physical_state}",),
+        "infiniband",
+        confirm=_CONFIRM,
+        settle=60.0,
+    )
 
 
 def _port_errors(name: str, port: PortReading, counters: Mapping[str, Counter]) -> Iterator[Sign]:
@@ -164,49 +163,55 @@ def _port_errors(name: str, port: PortReading, counters: Mapping[str, Counter]) 
 def _nics(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
     for name, nic in observation.nics.items():
         rate = baseline.rates.get(name)
-        if rate is None:
-            continue
-        device, directory = DeviceId(NIC, nic.address), f"/sys/class/net/{name}"
-        if nic.up is False:
-            yield Sign(
-                device,
-                "nic-down",
-                Verdict.HARDWARE,
-                Severity.FAILED,
-                f"{name} has no carrier",
-                f"{directory}/carrier",
-                _BASELINE,
-                (f"{name}: carrier 0",),
-                "net",
-                confirm=_CONFIRM,
-                settle=60.0,
-            )
-        elif nic.speed_mbps is not None and nic.speed_mbps / 1000 < rate:
-            yield Sign(
-                device,
-                "nic-speed",
-                Verdict.HARDWARE,
-                Severity.DEGRADED,
-                f"{name} is slower than before",
-                f"{directory}/speed",
-                _BASELINE,
-                (f"{nic.speed_mbps / 1000:g} Gb/s instead of {rate:g}",),
-                "net",
-                confirm=60.0,
-                settle=60.0,
-            )
+        if rate is not None:
+            yield from _nic(name, nic, rate)
     if observation.pci is not None:
-        for address in sorted(baseline.nics - observation.pci):
-            yield Sign(
-                DeviceId(NIC, address),
-                "nic-vanished",
-                Verdict.HARDWARE,
-                Severity.FAILED,
-                "the NIC has vanished from the bus",
-                "/sys/bus/pci/devices",
-                _BASELINE,
-                (f"{address} is in the baseline",),
-                "pci",
-                confirm=_CONFIRM,
-                settle=60.0,
-            )
+        yield from map(_vanished, sorted(baseline.nics - observation.pci))
+
+
+def _nic(name: str, nic: NicReading, rate: float) -> Iterator[Sign]:
+    device, directory = DeviceId(NIC, nic.address), f"/sys/class/net/{name}"
+    if nic.up is False:
+        yield Sign(
+            device,
+            "nic-down",
+            Verdict.HARDWARE,
+            Severity.FAILED,
+            f"{name} has no carrier",
+            f"{directory}/carrier",
+            _BASELINE,
+            (f"{name}: carrier 0",),
+            "net",
+            confirm=_CONFIRM,
+            settle=60.0,
+        )
+    elif nic.speed_mbps is not None and nic.speed_mbps / 1000 < rate:
+        yield Sign(
+            device,
+            "nic-speed",
+            Verdict.HARDWARE,
+            Severity.DEGRADED,
+            f"{name} is slower than before",
+            f"{directory}/speed",
+            _BASELINE,
+            (f"{nic.speed_mbps / 1000:g} Gb/s instead of {rate:g}",),
+            "net",
+            confirm=60.0,
+            settle=60.0,
+        )
+
+
+def _vanished(address: str) -> Sign:
+    return Sign(
+        DeviceId(NIC, address),
+        "nic-vanished",
+        Verdict.HARDWARE,
+        Severity.FAILED,
+        "the NIC has vanished from the bus",
+        "/sys/bus/pci/devices",
+        _BASELINE,
+        (f"{address} is in the baseline",),
+        "pci",
+        confirm=_CONFIRM,
+        settle=60.0,
+    )
