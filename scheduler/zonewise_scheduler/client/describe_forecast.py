@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.details import Detail
+from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.client.description import Description
-from zonewise_scheduler.client.time_text import clock_text, parse_time, time_until
+from zonewise_scheduler.client.time_text import parse_time, time_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,4 +42,4 @@ def _unknown(response: Mapping[str, Any]) -> str:
 def _time(time: float | None, now: float) -> str:
     if time is None:
         return "unknown"
-    return "now" if time <= now else f"{clock_text(time, now)} ({time_until(time, now)})"
+    return "now" if time <= now else f"{utc_clock(time, now)} ({time_until(time, now)})"

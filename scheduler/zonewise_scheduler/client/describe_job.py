@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.cli.details import Detail
 from zonewise_common.cli.table import Cell, Column, make_table
+from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_events import event_time, involved_name
@@ -13,7 +14,7 @@ from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
-from zonewise_scheduler.client.time_text import clock_text, format_time, short_duration, time_until
+from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _forecast(job: JobFacts, now: float) -> str:
 
 
 def _at(time: float, now: float) -> str:
-    return "now" if time <= now else f"at {clock_text(time, now)} ({time_until(time, now)})"
+    return "now" if time <= now else f"at {utc_clock(time, now)} ({time_until(time, now)})"
 
 
 def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table:

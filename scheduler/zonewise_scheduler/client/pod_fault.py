@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_common.k8s.dates import utc_clock
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.hardware_conditions import AGENT_COMPONENT, NODE_CONDITIONS, POD_CONDITION
-from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time, short_duration
+from zonewise_scheduler.client.time_text import format_time, parse_time, short_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,7 +152,7 @@ def _sentence(group: Sequence[PodFault], now: float) -> str:
     first = group[0]
     device = f" ({first.device})" if first.device else ""
     where = f" on {first.node}" if first.node else ""
-    at = f" at {clock_text(first.at, now)}" if first.at is not None else ""
+    at = f" at {utc_clock(first.at, now)}" if first.at is not None else ""
     return f"{_VERDICTS.get(first.verdict, first.verdict)}: {first.text}{device}{where}{at}, {_pods(group)}"
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from zonewise_common.k8s.dates import utc_date
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_DAY = 86_400.0
 
 
 def parse_time(value: object) -> float | None:
@@ -45,9 +44,3 @@ def time_until(time: float | None, now: float) -> str:
     if time is None:
         return ""
     return "now" if time <= now else f"in {short_duration(time - now)}"
-
-
-def clock_text(time: float, now: float) -> str:
-    """Return "14:20 UTC", or "2026-11-23 14:20 UTC" if it is at least a day away."""
-    pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
-    return utc_date(time).strftime(pattern)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.dates import utc_date
+from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.backfill.explain_message import UNKNOWN_TIME, explanation_message
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ SHIFT_RATIO = 0.1
 """Minimum shift as a fraction of the time until the start. The larger of the two minimums applies."""
 HELD_REASONS = frozenset({"Deactivated", "Suspended"})
 """Reasons of workloads that are deactivated, or whose queue is stopped."""
-_DAY = 86400.0
 
 
 class PendingNote(NamedTuple):
@@ -86,21 +85,15 @@ def queue_reason(message: str) -> str:
 
 def forecast_clause(forecast: Forecast, now: float) -> str:
     """Return a clause such as "starts about 14:20 UTC, at the latest 16:05 UTC"."""
-    about = f"starts about {clock_time(forecast.likely, now)}"
-    return about if forecast.latest == inf else f"{about}, at the latest {clock_time(forecast.latest, now)}"
+    about = f"starts about {utc_clock(forecast.likely, now)}"
+    return about if forecast.latest == inf else f"{about}, at the latest {utc_clock(forecast.latest, now)}"
 
 
 def latest_time(time: float, now: float) -> str:
     """Return a phrase for a start that is an upper bound, such as "at 16:05 UTC at the latest" or "now"."""
     if time == inf:
         return UNKNOWN_TIME
-    return "now" if time <= now else f"at {clock_time(time, now)} at the latest"
-
-
-def clock_time(time: float, now: float) -> str:
-    """Return a time such as "14:20 UTC"; if it is a day away or more, with its date: "2026-11-23 14:20 UTC"."""
-    pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
-    return utc_date(time).strftime(pattern)
+    return "now" if time <= now else f"at {utc_clock(time, now)} at the latest"
 
 
 def _without_amounts(explanation: Explanation) -> Explanation:

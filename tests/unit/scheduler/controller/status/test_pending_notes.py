@@ -18,7 +18,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.controller.status.pending_note import clock_time, pending_note, queue_reason
+from zonewise_scheduler.controller.status.pending_note import pending_note, queue_reason
 from zonewise_scheduler.controller.status.pending_notes import BURST, MIN_WAIT, RATE, REFRESH, PendingNotes
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
@@ -53,10 +53,6 @@ def test_a_note_names_the_shortage_and_the_start_of_the_workload() -> None:
     assert "waits for ns/running to end" in note.message
     assert "is reserved to start at 14:00 UTC at the latest" in note.message
     assert note.message.endswith("starts about 08:20 UTC, at the latest 10:05 UTC")
-
-
-def test_a_start_on_another_day_has_its_date() -> None:
-    assert clock_time(START + 2 * 86400, START) == "2027-01-17 08:00 UTC"
 
 
 def test_the_note_of_a_workload_that_no_queue_admits() -> None:
