@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTED_ADMISSION
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
 from zonewise_scheduler.quota.api.amount import resource_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PREDICTED_ADMISSION_ANNOTATION = "zonewise.dev/predicted-admission"
-"""extender/formatting.py VERDICT_ANNOTATION."""
-LEFT_ANNOTATION = "zonewise.dev/left-to-kube-scheduler"
-"""controller/pods/pod_names.py."""
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 _REJECTIONS = frozenset(
     {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}
@@ -80,8 +77,8 @@ def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
         pod_totals(spec),
         annotations.get(WORKLOAD_ANNOTATION, ""),
         labels.get(JOB_NAME_LABEL, ""),
-        annotations.get(PREDICTED_ADMISSION_ANNOTATION, ""),
-        annotations.get(LEFT_ANNOTATION, ""),
+        annotations.get(PREDICTED_ADMISSION, ""),
+        annotations.get(LEFT_TO_KUBE_SCHEDULER, ""),
         tuple(gate.text("name") for gate in spec.children("schedulingGates")),
         metadata.time("creationTimestamp"),
         status.time("startTime"),

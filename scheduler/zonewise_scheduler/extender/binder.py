@@ -15,11 +15,12 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from zonewise_common.k8s.pod_annotations import PREDICTED_ADMISSION
 from zonewise_common.kube.bindings import BINDING, binding
 from zonewise_common.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from zonewise_common.kube.resources import PODS
 from zonewise_common.service.delayed_tasks import DelayedTasks
-from zonewise_scheduler.extender.formatting import OLD_VERDICT_ANNOTATION, VERDICT_ANNOTATION, format_verdict
+from zonewise_scheduler.extender.formatting import OLD_VERDICT_ANNOTATION, format_verdict
 
 if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
@@ -48,7 +49,7 @@ def bind_pod(client: Client, namespace: str, name: str, uid: str, node: str, ver
     """Bind a pod, with the zones of its predicted verdict as annotations. Raises KubeError."""
     annotations: dict[str, str] = {}
     if verdict is not None:
-        annotations = dict.fromkeys((VERDICT_ANNOTATION, OLD_VERDICT_ANNOTATION), format_verdict(verdict))
+        annotations = dict.fromkeys((PREDICTED_ADMISSION, OLD_VERDICT_ANNOTATION), format_verdict(verdict))
     client.create(PODS, binding(name, uid, node, annotations), namespace=namespace, subresource=BINDING)
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.verdict import Verdict
 
-VERDICT_ANNOTATION = "zonewise.dev/predicted-admission"
 OLD_VERDICT_ANNOTATION = "zonewise.dev/foretold"
 """Deprecated in 0.1.0, dropped in the next minor version."""
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.pod_annotations import PREDICTED_ADMISSION
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_ANNOTATION,
     POD_INDEX_OFFSET_ANNOTATION,
     POD_SET_LABEL,
-    PREDICTED_ADMISSION_ANNOTATION,
     TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
 )
@@ -113,7 +113,7 @@ def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -
         annotations.get(POD_INDEX_OFFSET_ANNOTATION, ""),
         spec.pairs("nodeSelector"),
         dict(spec.child("affinity").obj) if spec.has("affinity") else None,
-        annotations.get(PREDICTED_ADMISSION_ANNOTATION, ""),
+        annotations.get(PREDICTED_ADMISSION, ""),
         dict(pod_spec) if is_bindable else None,
         intern(annotations.get(ADMISSION_ANNOTATION, "")),
         requests,

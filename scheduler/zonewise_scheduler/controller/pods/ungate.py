@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTED_ADMISSION
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.domains import DomainAssigner
 from zonewise_scheduler.controller.pods.node_pin import NodePin
 from zonewise_scheduler.controller.pods.pod_names import (
-    LEFT_TO_KUBE_SCHEDULER_ANNOTATION,
-    PREDICTED_ADMISSION_ANNOTATION,
     TOPOLOGY_GATE,
 )
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
@@ -136,8 +135,8 @@ def ungate_write(ungating: Ungating) -> Write:
     """Return the single patch that pins and annotates a pod, and removes its gate."""
     pod = ungating.pod
     annotations = {
-        PREDICTED_ADMISSION_ANNOTATION: ungating.predicted_admission,
-        LEFT_TO_KUBE_SCHEDULER_ANNOTATION: ungating.left_to_kube_scheduler,
+        PREDICTED_ADMISSION: ungating.predicted_admission,
+        LEFT_TO_KUBE_SCHEDULER: ungating.left_to_kube_scheduler,
     }
     annotations = {name: text for name, text in annotations.items() if text}
     operations = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from zonewise_scheduler.client import job_labels, pod_facts
-from zonewise_scheduler.controller.pods.pod_names import LEFT_TO_KUBE_SCHEDULER_ANNOTATION, WORKLOAD_ANNOTATION
-from zonewise_scheduler.extender.formatting import VERDICT_ANNOTATION
+from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 from zonewise_scheduler.quota.api import job_pod_sets, job_priority
 
@@ -17,8 +16,6 @@ def test_names_match_the_planner() -> None:
 
 
 def test_names_match_the_controller() -> None:
-    assert pod_facts.PREDICTED_ADMISSION_ANNOTATION == VERDICT_ANNOTATION
-    assert pod_facts.LEFT_ANNOTATION == LEFT_TO_KUBE_SCHEDULER_ANNOTATION
     assert pod_facts.WORKLOAD_ANNOTATION == WORKLOAD_ANNOTATION
     for reason in ("TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "Evicted", "", "UnexpectedAdmissionError"):
         pod = pod_facts.PodFacts("ns", "p", "n", "Failed", {}, reason=reason)
