@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_WORDS = 25
 PAGES = sorted(
     str(page.relative_to(PROJECT))
-    for page in [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
+    for page in [*PROJECT.glob("*.md"), *PROJECT.glob("*/README.md"), *(PROJECT / "docs").rglob("*.md")]
     if not page.read_text().startswith("<!-- Generated")  # its texts are tested in the code
 )
 CODE = [str(root.relative_to(PROJECT)) for root in SOURCES.values()] + ["benchmarks", "demo", "tests", "tools"]
