@@ -67,7 +67,8 @@ def _sections() -> str:
     sections = [
         "# Command line\n",
         "Exit status: 0 for success, 1 as the command describes, 2 for unusable arguments, source or",
-        "destination, 130 after an interrupt.\n",
+        "destination, 130 if an interrupt ends the command before it is done. `agent`, `scheduler`, `controller`,",
+        "`page` and `up` run until an interrupt, and then exit with 0.\n",
     ]
     for name, command in installed_commands().items():
         parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")

@@ -28,9 +28,9 @@ _NO_START = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "The controller simulates its queue with this job in it, and submits nothing. Status 0: a start is known; 1: "
-        "the job never fits, or its start is unknown; 2: unusable arguments, or no read API. The start is unknown if "
-        "jobs before it declare no walltime."
+        "The controller simulates its queue with this job in it, and submits nothing. The start is unknown if jobs "
+        "before it declare no walltime. Status 0: a start is known; 1: the job never fits, or its start is unknown; 2: "
+        "unusable arguments, or no read API."
     )
     add = parser.add_argument
     add("-p", "--queue", "--partition", metavar="QUEUE", default="", help="LocalQueue of the job (default: "
