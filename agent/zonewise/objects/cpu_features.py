@@ -52,6 +52,9 @@ _HYPERVISORS = {
     "Xen": "xenhvm",
     "bhyve": "bhyve",
 }
+_PARTITIONS = "PR/SM"
+"""The firmware that runs s390 partitions, which NFD does not count as a hypervisor."""
+
 _RDT = {
     "RDTMON": ("cqm",),
     "RDTCMT": ("cqm_occup_llc",),
@@ -86,6 +89,8 @@ def cpu_attributes(machine: Machine) -> dict[str, Values]:
         features["cpu.sst"] = {"bf.enabled": True if _has_base_frequencies(machine) else None}
     elif machine.architecture == "aarch64":
         features["cpu.model"] = _arm64_model(machine.model)
+    elif machine.architecture == "s390x":
+        features["cpu.model"] = _s390x_model(machine)
     return features
 
 
@@ -124,6 +129,20 @@ def _arm64_model(model: Model) -> Values:
         attributes["family"] = int(stepping[1]) << 4 | _ARM_BY_ID_REGISTERS
         attributes["id"] = int(part[0], 16) << 4 | int(stepping[2])
     return attributes
+
+
+def _s390x_model(machine: Machine) -> Values:
+    # NFD's family is the identification of the first processor (getS390xAttributes), which contains a serial number
+    hypervisor = machine.virtualization.hypervisor
+    return {
+        "vendor_id": _label_value(machine.model.vendor),
+        "id": machine.mainframe and machine.mainframe.machine_type,
+        "hypervisor": "none" if hypervisor == _PARTITIONS else _label_value(hypervisor),
+    }
+
+
+def _label_value(text: str | None) -> str | None:
+    return text and re.sub(r"[^-A-Za-z0-9_.]+", "_", text)
 
 
 def _cstate(machine: Machine) -> Values:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.any_machines import any_machines
 from support.machine_parts import Slot, function
 from support.machines import ALL, big_machine, gpu_server, hybrid, small_vm, tiered_memory
-from zonewise.machine.model.cpu import Model
+from zonewise.machine.model.cpu import Mainframe, Model
 from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import RdmaDevice
@@ -139,6 +139,20 @@ def test_model_of_an_arm_processor() -> None:
     assert labels["cpu-model.family"] == str(0x3F)
     assert labels["cpu-model.id"] == str(0xD0C1)
     assert nfd(arm("fp", vendor="ARM", model="0xd0c", stepping="r3p1")) == {"cpu-cpuid.FP": "true"}
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "label"),
+    [("KVM/Linux", "KVM_Linux"), ("z/VM 6.1.0", "z_VM_6.1.0"), ("PR/SM", "none")],
+)
+def test_model_of_an_s390x_processor(hypervisor: str, label: str) -> None:
+    """The id is the machine type; characters that a label may not contain become "_"."""
+    machine = Machine(architecture="s390x", model=Model("IBM/S390"), mainframe=Mainframe("2964"))
+    assert nfd(machine._replace(virtualization=Virtualization(True, hypervisor))) == {
+        "cpu-model.vendor_id": "IBM_S390",
+        "cpu-model.id": "2964",
+        "cpu-model.hypervisor": label,
+    }
 
 
 @pytest.mark.parametrize(
