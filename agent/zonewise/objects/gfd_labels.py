@@ -29,18 +29,25 @@ PREFIX = "nvidia.com"
 _MODES = {"0300": "graphics", "0302": "compute"}
 """Mode by PCI class: VGA controller, 3D controller."""
 
+_DISPLAYS = {"DGX Display", "NVIDIA DGX Display"}
+"""Models of the display adapter of a DGX Station, which the device plugin does not offer (go-nvlib, New)."""
+
 _UNKNOWN = "unknown"
 
 
 def gfd_labels(machine: Machine, config: DevicePluginConfig = NO_DEVICE_PLUGIN_CONFIG) -> dict[str, str]:
     """Return GFD's labels by name, for the NVIDIA GPUs that programs can use; none without such GPUs."""
-    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None and gpu.state is None]
+    gpus = [gpu for gpu in machine.gpus if _is_offered(gpu)]
     if not gpus:
         return {}
     labels: dict[str, str] = {}
     for part in (_machine_labels(machine, gpus, config), _versions(gpus), _fabric(gpus)):
         labels.update((f"{PREFIX}/{name}", value) for name, value in part)
     return labels | resource_labels(gpus, config)
+
+
+def _is_offered(gpu: Gpu) -> bool:
+    return gpu.vendor == "nvidia" and gpu.uuid is not None and gpu.state is None and gpu.model not in _DISPLAYS
 
 
 def _machine_labels(machine: Machine, gpus: list[Gpu], config: DevicePluginConfig) -> Iterator[tuple[str, str]]:

@@ -73,6 +73,15 @@ def test_a_gpu_that_nvml_does_not_list(state: str) -> None:
     assert labels == gfd(gpu_server()) | {"gpu.count": "7"}
 
 
+@pytest.mark.parametrize("model", ["DGX Display", "NVIDIA DGX Display"])
+def test_the_display_adapter_of_a_dgx_station(model: str) -> None:
+    """GFD and the device plugin ignore it; without another GPU there are no labels."""
+    *others, last = gpu_server().gpus
+    display = last._replace(model=model, memory=4096 * MIB, compute_capability="7.5", mig=None)
+    assert gfd(gpu_server()._replace(gpus=(*others, display))) == gfd(gpu_server()) | {"gpu.count": "7"}
+    assert gfd(Machine(gpus=(display,))) == {}
+
+
 def test_unknown_sharing() -> None:
     """If the device plugin's configuration is unknown, there are no GFD labels: GFD itself would not start."""
     plain = machine_to_labels(gpu_server())
