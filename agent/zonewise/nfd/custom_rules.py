@@ -7,19 +7,28 @@
 | `matchExpressions: [key, "key=value"]` | a map with Exists and In |
 | `value: text` | `value: [text]` |
 
-The forms are those of source/custom/api/expression.go (UnmarshalJSON). The rules set only labels and variables.
+The forms are those of source/custom/api/expression.go (UnmarshalJSON). The rules set only labels and variables. As in
+Go, the names of fields may be in any case, and the values of labels and variables may be numbers, true or false.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from zonewise.nfd.string_fields import field_text
 from zonewise.rules.parsing import parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise.rules.types import Rule
+
+_TEXTS = ("name", "labelsTemplate", "varsTemplate")
+_MAPS = ("labels", "vars")
+_RULE_FIELDS = (*_TEXTS, *_MAPS, "matchFeatures", "matchAny")
+_TERM_FIELDS = ("feature", "matchExpressions", "matchName")
+_EXPRESSION_FIELDS = ("op", "value", "type")
+_SCALARS = (str, bool, int, float)
 
 
 def parse_custom_rules(documents: Iterable[object]) -> tuple[Rule, ...]:
@@ -30,15 +39,26 @@ def parse_custom_rules(documents: Iterable[object]) -> tuple[Rule, ...]:
 def _rule(rule: object) -> object:
     if not isinstance(rule, dict):
         return rule
-    fields = cast("dict[str, Any]", rule)
-    known = {
-        name: fields[name] for name in ("name", "labels", "labelsTemplate", "vars", "varsTemplate") if name in fields
-    }
+    fields = {"name": "", **_known(cast("dict[str, Any]", rule), _RULE_FIELDS)}
+    fields |= {name: field_text(fields[name]) for name in _TEXTS if name in fields}
+    fields |= {name: _texts(fields[name]) for name in _MAPS if name in fields}
     if "matchFeatures" in fields:
-        known["matchFeatures"] = _terms(fields["matchFeatures"])
+        fields["matchFeatures"] = _terms(fields["matchFeatures"])
     if "matchAny" in fields:
-        known["matchAny"] = _alternatives(fields["matchAny"])
-    return known
+        fields["matchAny"] = _alternatives(fields["matchAny"])
+    return fields
+
+
+def _known(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the known fields by their exact names."""
+    exact = {name.lower(): name for name in names}
+    return {exact[lower]: value for name, value in fields.items() if (lower := str(name).lower()) in exact}
+
+
+def _texts(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    return {field_text(name): field_text(one) for name, one in cast("dict[object, object]", value).items()}
 
 
 def _alternatives(value: object) -> object:
@@ -50,8 +70,7 @@ def _alternatives(value: object) -> object:
 def _alternative(value: object) -> object:
     if not isinstance(value, dict):
         return value
-    fields = cast("dict[str, Any]", value)
-    return {**fields, "matchFeatures": _terms(fields.get("matchFeatures"))}
+    return {"matchFeatures": _terms(_known(cast("dict[str, Any]", value), ("matchFeatures",)).get("matchFeatures"))}
 
 
 def _terms(value: object) -> object:
@@ -63,7 +82,7 @@ def _terms(value: object) -> object:
 def _term(term: object) -> object:
     if not isinstance(term, dict):
         return term
-    fields = dict(cast("dict[str, Any]", term))
+    fields = _known(cast("dict[str, Any]", term), _TERM_FIELDS)
     if fields.get("matchExpressions") is not None:
         fields["matchExpressions"] = _expressions(fields["matchExpressions"])
     if fields.get("matchName") is not None:
@@ -73,8 +92,10 @@ def _term(term: object) -> object:
 
 def _expressions(value: object) -> object:
     if isinstance(value, dict):
-        expressions = cast("dict[str, object]", value)
-        return {key: {"op": "Exists"} if one is None else _expression(one) for key, one in expressions.items()}
+        expressions = cast("dict[object, object]", value)
+        return {
+            field_text(key): {"op": "Exists"} if one is None else _expression(one) for key, one in expressions.items()
+        }
     elements = cast("list[object]", value) if isinstance(value, list) else []
     texts = [element for element in elements if isinstance(element, str)]
     if not isinstance(value, list) or len(texts) < len(elements):
@@ -85,20 +106,14 @@ def _expressions(value: object) -> object:
 
 def _expression(value: object) -> object:
     if isinstance(value, dict):
-        fields = dict(cast("dict[str, Any]", value))
-        if isinstance(fields.get("value"), (str, bool, int, float)):
-            fields["value"] = [_text(fields["value"])]
+        fields = _known(cast("dict[str, Any]", value), _EXPRESSION_FIELDS)
+        if isinstance(fields.get("value"), _SCALARS):
+            fields["value"] = [field_text(fields["value"])]
         return fields
     if isinstance(value, list):
         return _in(cast("list[object]", value))
-    return _in([_text(value)]) if isinstance(value, (str, bool, int, float)) else value
+    return _in([field_text(value)]) if isinstance(value, _SCALARS) else value
 
 
 def _in(values: list[Any]) -> dict[str, object]:
     return {"op": "In", "value": values}
-
-
-def _text(value: str | float | bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from zonewise.nfd.string_fields import field_text
 from zonewise.rules.regexps import compile_regexp
 from zonewise.rules.types import RuleError
 from zonewise_common.k8s.yaml_document import load_yaml
@@ -160,7 +161,7 @@ class _WorkerConfigParser:
     def _kernel(self, section: Mapping[str, Any]) -> dict[str, Any]:
         parsers: dict[str, Callable[[object, str], dict[str, Any]]] = {
             "configOpts": lambda value, path: {"kernel_options": _texts(value, path)},
-            "kconfigFile": lambda value, path: {"kconfig_file": _text(value or "", path)},
+            "kconfigFile": lambda value, path: {"kconfig_file": _text(field_text(value), path)},
         }
         changes: dict[str, Any] = {}
         for name, parse in self.known(section, parsers, "sources.kernel."):
@@ -183,6 +184,7 @@ class _WorkerConfigParser:
             path = f"sources.{bus}.{name}"
             values = _texts(section[name], path)
             if key == "classes":
+                self.problems += _unquoted(section[name], path)
                 labels = labels._replace(classes=tuple(text.lower() for text in values))
                 continue
             if unknown := sorted(set(values).difference(fields)):
@@ -239,7 +241,14 @@ def _text(value: object, path: str) -> str:
 
 
 def _texts(value: object, path: str) -> tuple[str, ...]:
-    return tuple(_text(element, f"{path}[{index}]") for index, element in enumerate(_list(value, path)))
+    return tuple(_text(field_text(element), f"{path}[{index}]") for index, element in enumerate(_list(value, path)))
+
+
+def _unquoted(value: object, path: str) -> Iterator[str]:
+    """Yield a problem for each number: YAML has dropped its leading zeros, or has read it as octal."""
+    for index, element in enumerate(_list(value, path)):
+        if not isinstance(element, str):
+            yield f"{path}[{index}]: {str(element)[:100]} counts as {field_text(element)!r}; put it in quotes"
 
 
 def _flag(value: object, path: str) -> bool:

@@ -39,7 +39,8 @@ def test_short_forms(text: str, expression: MatchExpression) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [5, None, [], {}, {"name": "r", "matchFeatures": 5}, {"name": "r", "matchFeatures": [{"feature": 5}]},
+    [5, None, [], {"name": "r", "labels": {"a": []}}, {"name": "r", "matchFeatures": 5},
+     {"name": "r", "matchFeatures": [{"feature": 5}]},
      {"name": "r", "matchAny": [5]}, {"name": "r", "matchFeatures": [{"feature": "a.b", "matchExpressions": 5}]}],
 )  # fmt: skip
 def test_invalid_rules(rule: object) -> None:
@@ -53,3 +54,28 @@ def test_alternatives_and_names() -> None:
     rule = {"name": "r", "matchAny": [{"matchFeatures": [{"feature": "a.b", "matchName": "x"}]}]}
     [parsed] = parse_custom_rules([rule])
     assert parsed.match_any[0][0].match_name == MatchExpression("In", ("x",))
+
+
+def test_a_rule_without_a_name() -> None:
+    """The worker's rules need no name."""
+    [parsed] = parse_custom_rules([{"labels": {"a": "b"}}])
+    assert (parsed.name, parsed.labels, parsed.error) == ("", {"a": "b"}, "")
+
+
+def test_values_of_labels_are_text() -> None:
+    """Numbers, true, false and null become text, as in Go; so do names."""
+    labels = yaml.safe_load("{a: 1, b: 2.5, c: true, d:, 5: 6.0, no: x}")
+    [parsed] = parse_custom_rules([{"name": 7, "labels": labels, "vars": {"v": False}}])
+    assert parsed.error == ""
+    assert parsed.name == "7"
+    assert parsed.labels == {"a": "1", "b": "2.5", "c": "true", "d": "", "5": "6", "false": "x"}
+    assert parsed.vars == {"v": "false"}
+
+
+def test_names_of_fields_may_be_in_any_case() -> None:
+    """A condition with such a name is not lost, which would make the rule match everywhere."""
+    terms = [{"Feature": "a.b", "matchexpressions": {"k": {"OP": "In", "Value": ["v"]}}}]
+    exact, alternative = parse_custom_rules([{"MatchFeatures": terms}, {"matchany": [{"MATCHFEATURES": terms}]}])
+    assert exact.error == alternative.error == ""
+    assert exact.match_features == alternative.match_any[0]
+    assert exact.match_features[0].match_expressions == {"k": MatchExpression("In", ("v",))}

@@ -101,8 +101,8 @@ def test_not_honoured(content: str, problem: str) -> None:
         ("core: {labelWhiteList: '('}", "core.labelWhiteList: '(' is not a regular expression"),
         ("core: {noPublish: 1}", "core.noPublish: '1' must be true or false"),
         ("core: {labelSources: cpu}", "core.labelSources: must be a list, not 'cpu'"),
-        ("sources: {pci: {deviceClassWhitelist: [03]}}", "sources.pci.deviceClassWhitelist[0]: 3 must be a string"),
-        ("sources: {kernel: {kconfigFile: 5}}", "sources.kernel.kconfigFile: 5 must be a string"),
+        ("sources: {pci: {deviceClassWhitelist: [[]]}}", "sources.pci.deviceClassWhitelist[0]: [] must be a string"),
+        ("sources: {kernel: {kconfigFile: {}}}", "sources.kernel.kconfigFile: {} must be a string"),
         ("sources: {custom: {}}", "sources.custom: must be a list, not '{}'"),
     ],
 )
@@ -126,3 +126,18 @@ def test_published_features() -> None:
         name for name in ("pci.device", "pci.devices", "kernel.config", "cpu.model") if is_published(name, patterns)
     ]
     assert published == ["pci.devices", "cpu.model"]
+
+
+def test_numbers_are_text() -> None:
+    """A list of texts may contain numbers, as for the worker. A class that is a number is also a problem."""
+    config, problems = parse_worker_config(
+        b"core: {noPublishFeatures: [5, true]}\nsources: {pci: {deviceClassWhitelist: [12, 03, '03', null]}}"
+    )
+    assert config.no_publish_features == ("5", "true")
+    assert config.pci.classes == ("12", "3", "03", "")
+    path = "sources.pci.deviceClassWhitelist"
+    assert problems == (
+        f"{path}[0]: 12 counts as '12'; put it in quotes",
+        f"{path}[1]: 3 counts as '3'; put it in quotes",
+        f"{path}[3]: None counts as ''; put it in quotes",
+    )
