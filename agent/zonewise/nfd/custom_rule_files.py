@@ -1,7 +1,8 @@
 """The directory of custom rules (`custom.d`), with one level of subdirectories, as ConfigMaps are mounted.
 
 As in source/custom/directory_features.go, each file is a list of rules, and files are read in the order of their names.
-A file whose name begins with a dot is ignored. A damaged file does not affect the others.
+A file whose name begins with a dot is ignored. A damaged file does not affect the others. A file with an unknown field
+is damaged (UnmarshalStrict): a misspelled condition would otherwise be lost, and its rule would match every node.
 """
 
 from __future__ import annotations
@@ -74,4 +75,10 @@ def _parse(content: bytes) -> _Content:
         return (), f"is {error}"
     if document is None:
         return (), ""
-    return (tuple(cast("list[Any]", document)), "") if isinstance(document, list) else ((), "is not a list of rules")
+    if not isinstance(document, list):
+        return (), "is not a list of rules"
+    from zonewise.nfd.custom_rules import unknown_fields  # imported only if there are such rules
+
+    rules = tuple(cast("list[Any]", document))
+    unknown = next(unknown_fields(rules), None)
+    return (rules, "") if unknown is None else ((), f"contains the unknown field {unknown}")

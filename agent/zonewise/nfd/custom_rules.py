@@ -19,7 +19,7 @@ from zonewise.nfd.string_fields import field_text
 from zonewise.rules.parsing import parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.rules.types import Rule
 
@@ -27,13 +27,50 @@ _TEXTS = ("name", "labelsTemplate", "varsTemplate")
 _MAPS = ("labels", "vars")
 _RULE_FIELDS = (*_TEXTS, *_MAPS, "matchFeatures", "matchAny")
 _TERM_FIELDS = ("feature", "matchExpressions", "matchName")
+_ALTERNATIVE_FIELDS = ("matchFeatures",)
 _EXPRESSION_FIELDS = ("op", "value", "type")
 _SCALARS = (str, bool, int, float)
+_MAX_SHOWN = 80
 
 
 def parse_custom_rules(documents: Iterable[object]) -> tuple[Rule, ...]:
     """Return the rules; an invalid rule has its error."""
     return tuple(parse_rule(_rule(rule), f"sources.custom[{i}]") for i, rule in enumerate(documents))
+
+
+def unknown_fields(documents: Iterable[object]) -> Iterator[str]:
+    """Yield the positions of fields that rules do not have; those of expressions are left out, as in Go."""
+    for i, rule in enumerate(documents):
+        yield from _unknown(rule, _RULE_FIELDS, f"[{i}]")
+        yield from _unknown_in_terms(_value(rule, "matchFeatures"), f"[{i}].matchFeatures")
+        for j, alternative in enumerate(_items(_value(rule, "matchAny"))):
+            where = f"[{i}].matchAny[{j}]"
+            yield from _unknown(alternative, _ALTERNATIVE_FIELDS, where)
+            yield from _unknown_in_terms(_value(alternative, "matchFeatures"), f"{where}.matchFeatures")
+
+
+def _unknown_in_terms(terms: object, where: str) -> Iterator[str]:
+    for i, term in enumerate(_items(terms)):
+        yield from _unknown(term, _TERM_FIELDS, f"{where}[{i}]")
+
+
+def _unknown(value: object, names: Iterable[str], where: str) -> Iterator[str]:
+    known = {name.lower() for name in names}
+    for name in cast("dict[object, object]", value) if isinstance(value, dict) else ():
+        if str(name).lower() not in known:
+            yield f"{where}.{str(name)[:_MAX_SHOWN]}"
+
+
+def _value(value: object, name: str) -> object:
+    return _known(cast("dict[str, Any]", value), (name,)).get(name) if isinstance(value, dict) else None
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _rule(rule: object) -> object:
@@ -68,9 +105,7 @@ def _alternatives(value: object) -> object:
 
 
 def _alternative(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return {"matchFeatures": _terms(_known(cast("dict[str, Any]", value), ("matchFeatures",)).get("matchFeatures"))}
+    return {"matchFeatures": _terms(_value(value, "matchFeatures"))} if _is_mapping(value) else value
 
 
 def _terms(value: object) -> object:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from zonewise.machine.files import DirectoryFiles
 from zonewise.nfd.custom_rule_files import CustomRuleFiles
 
@@ -39,6 +41,25 @@ def test_a_damaged_file_loses_only_its_own_rules(tmp_path: Path) -> None:
     assert rules == ["good"]
     assert problems[0].startswith(f"{tmp_path}/a: is no YAML")
     assert problems[1] == f"{tmp_path}/b: is not a list of rules; the file is ignored"
+
+
+@pytest.mark.parametrize(
+    ("rule", "position"),
+    [
+        ("matchFeature: []", "[0].matchFeature"),
+        ("taints: []", "[0].taints"),
+        ("matchFeatures: [{feature: a.b, matchExpression: {}}]", "[0].matchFeatures[0].matchExpression"),
+        ("matchAny: [{matchFeature: []}]", "[0].matchAny[0].matchFeature"),
+        ("matchAny: [{matchFeatures: [{features: a.b}]}]", "[0].matchAny[0].matchFeatures[0].features"),
+    ],
+)
+def test_a_file_with_an_unknown_field_is_ignored(tmp_path: Path, rule: str, position: str) -> None:
+    """A misspelled condition must not make a rule match everywhere."""
+    (tmp_path / "a").write_text(f"- {{name: bad, {rule}}}")
+    (tmp_path / "b").write_text("- {NAME: good, matchFeatures: [{feature: a.b, matchExpressions: {k: {unknown: 1}}}]}")
+    rules, problems = CustomRuleFiles(DirectoryFiles("/"), str(tmp_path)).read()
+    assert [rule["NAME"] for rule in rules] == ["good"]
+    assert problems == (f"{tmp_path}/a: contains the unknown field {position}; the file is ignored",)
 
 
 def test_a_changed_file_is_read(tmp_path: Path) -> None:
