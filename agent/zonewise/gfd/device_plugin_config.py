@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise.gfd.types import MIG_NONE, MIG_STRATEGIES, MPS, NO_SHARING, TIME_SLICING, DevicePluginConfig
-from zonewise_common.k8s.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_first_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class DevicePluginConfigError(Exception):
 def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     """Return the configuration in a YAML or JSON file. Raises DevicePluginConfigError."""
     try:
-        document = _fields(load_yaml(content), "the file")
+        document = _fields(load_first_document(content), "the file")
     except ValueError as error:
         raise DevicePluginConfigError(f"is {error}") from error
     version = _get(document, "version")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise_common.k8s.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_first_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ class CustomRuleFiles:
 
 def _parse(content: bytes) -> _Content:
     try:
-        document = load_yaml(content)
+        document = load_first_document(content)
     except ValueError as error:
         return (), f"is {error}"
     if document is None:

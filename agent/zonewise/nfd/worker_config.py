@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from zonewise.nfd.string_fields import field_text
 from zonewise.rules.regexps import compile_regexp
 from zonewise.rules.types import RuleError
-from zonewise_common.k8s.yaml_document import load_yaml
+from zonewise_common.k8s.yaml_document import load_first_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
     """Return the configuration in a YAML or JSON file, and problems with its keys. Raises WorkerConfigError."""
     parser = _WorkerConfigParser()
     try:
-        document = _mapping(load_yaml(content), "the file")
+        document = _mapping(load_first_document(content), "the file")
     except ValueError as error:
         raise WorkerConfigError(f"is {error}") from error
     changes: dict[str, Any] = {}
