@@ -17,7 +17,6 @@ from zonewise_common.cli.terminal import printable
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from zonewise.objects.features import Features
     from zonewise.rules.explanation import Explanation
     from zonewise.rules.types import RuleObject
 
@@ -182,16 +181,9 @@ def _features(arguments: Namespace) -> Any:  # noqa: ANN401 -- RawFeatures
         from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
 
         local = read_local_features(files, FEATURES_DIRECTORY, datetime.now(UTC))
-    features = node_features(scan.machine, FEATURE_GROUPS, local)
     # the name of the running machine would be wrong for another machine's capture
     name = (os.environ.get("NODE_NAME") if files.live else None) or (scan.machine.hostname or "").lower()
-    return _with_node_name(features, name)
-
-
-def _with_node_name(features: Features, name: str) -> Features:
-    return (
-        features._replace(attributes={**features.attributes, "system.name": {"nodename": name}}) if name else features
-    )
+    return node_features(scan.machine, FEATURE_GROUPS, local, node_name=name)
 
 
 def _node_feature(path: str) -> Any:  # noqa: ANN401 -- RawFeatures

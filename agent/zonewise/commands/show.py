@@ -204,9 +204,10 @@ def _node_feature(scan: Scan, arguments: Namespace) -> str:
 
     local, config = _local_features(arguments), _label_config(arguments)
     worker = config.worker or DEFAULT_WORKER_CONFIG
-    features = node_features(scan.machine, arguments.features, local, worker)
+    name = _node_name(scan, arguments)
+    features = node_features(scan.machine, arguments.features, local, worker, name)
     labels = build_labels(scan.machine, features, local, config).values
-    return render_yaml(node_feature(_node_name(scan, arguments), labels, published_features(features, worker)))
+    return render_yaml(node_feature(name, labels, published_features(features, worker)))
 
 
 def _label_config(arguments: Namespace) -> LabelConfig:

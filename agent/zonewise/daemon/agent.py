@@ -210,7 +210,8 @@ class Agent:
             local, config = inputs = (self._options.local_features(), self._options.label_config())
             if before is None or before.machine is not machine or inputs != self._inputs:
                 worker = config.worker or DEFAULT_WORKER_CONFIG
-                features = node_features(machine, self._options.feature_groups, local, worker)
+                groups, name = self._options.feature_groups, self._options.node_name
+                features = node_features(machine, groups, local, worker, name)
                 self._labels, self._features = (
                     build_labels(machine, features, local, config),
                     published_features(features, worker),

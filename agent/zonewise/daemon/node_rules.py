@@ -92,10 +92,9 @@ class NodeRules:
         from zonewise.rules.evaluation import evaluate
         from zonewise.rules.label_policy import LabelPolicy
 
-        features = published_features(node_features(machine, FEATURE_GROUPS, local, worker), worker)
-        attributes = {**features.attributes, "system.name": {"nodename": self._node}}
+        features = published_features(node_features(machine, FEATURE_GROUPS, local, worker, self._node), worker)
         objects = (*rules, *(groups or ()))
-        evaluation = evaluate(objects, features._replace(attributes=attributes), LabelPolicy(*self._policy))
+        evaluation = evaluate(objects, features, LabelPolicy(*self._policy))
         if groups is None:
             evaluation = evaluation._replace(groups=None)
         return RuleState(evaluation, tuple(_problems(evaluation)))

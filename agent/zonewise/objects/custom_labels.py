@@ -28,10 +28,9 @@ def custom_labels(
     from zonewise.rules.evaluation import MATCHED, evaluate_rule
     from zonewise.rules.types import RuleError
 
-    features = node_features(machine, FEATURE_GROUPS, local, worker)
-    system = {"system.name": {"nodename": node_name}} if "system" in worker.feature_sources else {}
+    features = node_features(machine, FEATURE_GROUPS, local, worker, node_name)
     matched = dict(rdma_labels(features))
-    attributes = {**features.attributes, **system, MATCHED: matched}
+    attributes = {**features.attributes, MATCHED: matched}
     labels: dict[str, str] = {}
     problems: list[str] = []
     for rule in parse_custom_rules(worker.custom_rules):

@@ -67,11 +67,12 @@ def node_features(
     groups: Collection[str] = (),
     local: LocalFeatures = NO_LOCAL_FEATURES,
     worker: WorkerConfig = DEFAULT_WORKER_CONFIG,
+    node_name: str = "",
 ) -> Features:
     """Return all known features, the features of the groups and those of feature files, in canonical order.
 
-    Features of sources that the worker's configuration disables are absent. The same machine and files give the same
-    value.
+    An empty node name is unknown. Features of sources that the worker's configuration disables are absent. The same
+    machine, name and files give the same value.
     """
     options = _options(machine.kernel, worker, all_options=KERNEL_CONFIG in groups)
     flags = {
@@ -87,6 +88,7 @@ def node_features(
         "local.feature": {**local.features},
         "local.label": {name: label.value for name, label in local.labels.items()},
         "system.dmiid": _dmi(machine.firmware),
+        "system.name": {"nodename": node_name or None},
         "system.osrelease": _os_release(machine.os_release or {}),
     }
     instances = device_features(machine, with_pods=NETWORK_PODS in groups)

@@ -35,7 +35,6 @@ def node_feature(
     instance: str = "",
 ) -> Object:
     """Return the object, without a namespace; the same features give the same bytes."""
-    attributes = {**features.attributes, "system.name": {"nodename": node}}
     metadata: Object = {"name": object_name(node, instance)}
     if namespace:
         metadata["namespace"] = namespace
@@ -49,7 +48,7 @@ def node_feature(
         "spec": {
             "features": {
                 "flags": {name: {"elements": {key: {} for key in keys}} for name, keys in features.flags.items()},
-                "attributes": {name: {"elements": values} for name, values in sorted(attributes.items())},
+                "attributes": {name: {"elements": values} for name, values in features.attributes.items()},
                 "instances": {
                     name: {"elements": [{"attributes": elements} for elements in instances]}
                     for name, instances in features.instances.items()

@@ -14,8 +14,9 @@ from zonewise.machine.model.cpu import Cluster, Core, CoreKind, Model
 from zonewise.machine.model.host import Accelerator, Firmware, Kernel, Power, Security, UsbDevice
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import Nic
+from zonewise.nfd.worker_config import WorkerConfig
 from zonewise.objects.feature_groups import FEATURE_GROUPS, KERNEL_CONFIG, KERNEL_ENABLED_MODULE
-from zonewise.objects.features import Features, node_features
+from zonewise.objects.features import Features, node_features, published_features
 from zonewise.objects.labels import validate_labels
 from zonewise.objects.nfd_labels import nfd_labels
 
@@ -33,6 +34,16 @@ def x86(flags: str = "", **more: str) -> Machine:
 def test_a_machine_without_facts_has_no_features() -> None:
     """A machine without known facts has no features."""
     assert node_features(Machine()) == Features({}, {}, {})
+
+
+def test_the_name_of_the_node_is_a_feature_of_the_system() -> None:
+    """It is absent if it is unknown, not to be published, or if its source is disabled."""
+    features = node_features(Machine(), node_name="node-7")
+    assert features.attributes == {"system.name": {"nodename": "node-7"}}
+    without_system = WorkerConfig(feature_sources=frozenset({"cpu"}))
+    assert node_features(Machine(), worker=without_system, node_name="node-7") == Features({}, {}, {})
+    unpublished = WorkerConfig(no_publish_features=("system.*",))
+    assert published_features(features, unpublished) == Features({}, {}, {})
 
 
 def test_flags_are_those_of_cpuid() -> None:

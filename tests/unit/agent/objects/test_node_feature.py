@@ -10,17 +10,14 @@ FEATURES = Features({"cpu.cpuid": ("AVX",)}, {"cpu.model": {"id": "1"}}, {"pci.d
 
 
 def test_the_object() -> None:
-    """It has the three kinds of features, the node's name as a feature, and the labels."""
+    """It has the three kinds of features and the labels."""
     obj = node_feature("node-7", {"a/b": "c"}, FEATURES)
     assert (obj["apiVersion"], obj["kind"]) == (NODE_FEATURES.api_version, NODE_FEATURES.kind)
     assert obj["metadata"] == {"name": "zonewise-node-7", "labels": {NODE_NAME: "node-7"}}
     assert obj["spec"] == {
         "features": {
             "flags": {"cpu.cpuid": {"elements": {"AVX": {}}}},
-            "attributes": {
-                "cpu.model": {"elements": {"id": "1"}},
-                "system.name": {"elements": {"nodename": "node-7"}},
-            },
+            "attributes": {"cpu.model": {"elements": {"id": "1"}}},
             "instances": {"pci.device": {"elements": [{"attributes": {"class": "0302"}}]}},
         },
         "labels": {"a/b": "c"},

@@ -197,10 +197,7 @@ def test_the_object() -> None:
     assert obj["spec"] == {
         "features": {
             "flags": {"cpu.cpuid": {"elements": {"AVX": {}}}},
-            "attributes": {
-                "kernel.version": {"elements": {"major": "6"}},
-                "system.name": {"elements": {"nodename": NODE}},
-            },
+            "attributes": {"kernel.version": {"elements": {"major": "6"}}},
             "instances": {"pci.device": {"elements": [{"attributes": {"class": "0302"}}]}},
         },
         "labels": LABELS,
