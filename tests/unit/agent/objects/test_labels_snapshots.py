@@ -79,6 +79,9 @@ TABLES = {
     "lscpu/s390-zvm": """
         cpuid: DFP EIMM ESAN3 ETF3EH HIGHGPRS LDISP MSA STFLE ZARCH
         cpu-hardware_multithreading=false
+        cpu-model.hypervisor=z_VM_6.1.0
+        cpu-model.id=2817
+        cpu-model.vendor_id=IBM_S390
         zonewise.dev/cores-per-zone=4
         zonewise.dev/cpus-per-zone=4
         zonewise.dev/packages=4
