@@ -11,7 +11,6 @@ block devices that software makes (loop, RAM disks, device mapper).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.host.kernel_config import OPTIONS
@@ -24,10 +23,11 @@ from zonewise.objects.feature_groups import KERNEL_CONFIG, KERNEL_ENABLED_MODULE
 from zonewise.objects.feature_values import Attributes, known_attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zonewise.machine.model.host import Firmware, Kernel
     from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
     from zonewise.nfd.types import LocalFeatures
     from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.objects.feature_values import Values
@@ -155,14 +155,23 @@ def _version(release: str) -> Values:
 
 
 def _memory(machine: Machine) -> dict[str, Values]:
-    zones, page_counts = machine.zones, Counter[str]()
-    for zone in zones:
-        page_counts.update(zone.hugepages)
-    counts = {f"hugepages-{size}": count for size, count in page_counts.items()}
+    zones = machine.zones
     return {
-        "memory.hugepages": {"enabled": any(page_counts.values()), **counts} if zones else {},
+        "memory.hugepages": _hugepages(zones) if zones else {},
         "memory.numa": {"is_numa": len(zones) > 1, "node_count": len(zones)} if zones else {},
         "memory.swap": {"enabled": None if machine.swap is None else machine.swap > 0},
+    }
+
+
+def _hugepages(zones: Sequence[Zone]) -> Values:
+    """Return the number of pages of each size; None if a zone with memory does not report its own."""
+    pools = [zone.hugepages for zone in zones if zone.memory != 0 or zone.hugepages]
+    sizes = sorted({size for pool in pools for size in pool})
+    known = {size for size in sizes if all(size in pool for pool in pools)}
+    enabled = any(pages for pool in pools for pages in pool.values())
+    return {
+        "enabled": enabled or (False if known.issuperset(sizes) else None),
+        **{f"hugepages-{size}": sum(pool[size] for pool in pools) if size in known else None for size in sizes},
     }
 
 

@@ -280,6 +280,20 @@ def test_a_kernel_without_huge_pages() -> None:
     assert node_features(machine).attributes["memory.hugepages"] == {"enabled": "false"}
 
 
+def test_unknown_hugepages() -> None:
+    """The sum of a page size is unknown if a zone with memory does not report its pages; that is not zero."""
+    first, second, *_ = gpu_server().zones
+
+    def hugepages(*pools: dict[str, int], memory: int | None = 1) -> dict[str, str]:
+        zones = (first._replace(hugepages=pools[0]), second._replace(hugepages=pools[1], memory=memory))
+        return node_features(Machine(zones=zones)).attributes.get("memory.hugepages", {})
+
+    both = {"2Mi": 512, "1Gi": 0}
+    assert hugepages(both, {"1Gi": 0}) == {"enabled": "true", "hugepages-1Gi": "0"}
+    assert hugepages({"1Gi": 0}, {}) == {}
+    assert hugepages(both, {}, memory=0) == {"enabled": "true", "hugepages-1Gi": "0", "hugepages-2Mi": "512"}
+
+
 @settings(max_examples=50)  # drawing a machine takes far longer than describing it
 @given(any_machines())
 def test_any_machine_has_features(machine: Machine) -> None:
