@@ -76,7 +76,7 @@ def parse_feature_file(content: bytes, name: str, now: datetime) -> LocalFeature
         _set(features, key, None if _NO_FEATURE in directives.skipped else value)
         _set(labels, key, None if _NO_LABEL in directives.skipped else LocalLabel(value, origin))
         directives.skipped.clear()
-    return LocalFeatures(features, labels, _first_problems(problems, name))
+    return LocalFeatures(features, labels, first_problems(problems, name, "lines are ignored"))
 
 
 def _set(elements: dict[str, _T], key: str, value: _T | None) -> None:
@@ -108,7 +108,8 @@ def _reason(error: ValueError) -> str:
     return f"is not UTF-8: {error.object[:100]!r}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
-def _first_problems(problems: list[str], name: str) -> tuple[str, ...]:
+def first_problems(problems: list[str], name: str, effect: str) -> tuple[str, ...]:
+    """Return the first problems of a file, and the number of the others if there are any."""
     if len(problems) <= _MAX_PROBLEMS:
         return tuple(problems)
-    return (*problems[:_MAX_PROBLEMS], f"{name}: {len(problems) - _MAX_PROBLEMS} more lines are ignored")
+    return (*problems[:_MAX_PROBLEMS], f"{name}: {len(problems) - _MAX_PROBLEMS} more {effect}")

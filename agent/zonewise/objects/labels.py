@@ -7,9 +7,11 @@ serial number, a distance) belongs in the NodeResourceTopology object.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.gfd.types import NO_DEVICE_PLUGIN_CONFIG
+from zonewise.nfd.feature_file import first_problems
 from zonewise.nfd.types import NO_LOCAL_FEATURES
 from zonewise.nfd.worker_config import CUSTOM, DEFAULT_WORKER_CONFIG, LOCAL
 from zonewise.objects.amd_labels import amd_labels
@@ -144,18 +146,21 @@ def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     A name without a prefix gets NFD's prefix (pkg/nfd-master/nfd-master.go, addNs).
     """
     valid: dict[str, str] = {}
-    problems: list[str] = []
+    problems: dict[str, list[str]] = defaultdict(list)
     for name, label in labels.items():
         full = name if "/" in name else f"{NFD}/{name}"
-        if wrong := label_name_error(full):
-            problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
-        elif not is_label_value(label.value):
-            problems.append(
-                f"{label.origin}: label {name} is left out: {label.value[:100]!r} is not a valid label value"
-            )
+        if reason := _local_label_error(full, name, label.value):
+            problems[label.origin.rpartition(":")[0]].append(f"{label.origin}: {reason}")
         else:
             valid[full] = label.value
-    return Labels(valid, tuple(problems))
+    effect = "labels are left out"
+    return Labels(valid, tuple(one for file, some in problems.items() for one in first_problems(some, file, effect)))
+
+
+def _local_label_error(full: str, name: str, value: str) -> str:
+    if wrong := label_name_error(full):
+        return f"label {name[:300]!r} is left out: {wrong}"
+    return "" if is_label_value(value) else f"label {name} is left out: {value[:100]!r} is not a valid label value"
 
 
 def is_allowed_label(name: str) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.machines import gpu_server
+from zonewise.machine.model.machine import Machine
 from zonewise.nfd.types import LocalFeatures, LocalLabel
 from zonewise.objects.features import node_features
 from zonewise.objects.labels import Labels, build_labels, is_allowed_label, machine_to_labels, validate_labels
@@ -112,6 +113,17 @@ def test_invalid_labels_of_files_are_dropped() -> None:
         "/f:5: label 'x/y/z' is left out: not a qualified name with a prefix",
         "/f:7: label '-' is left out: not a qualified name with a prefix",
     )
+
+
+def test_a_file_of_another_kind() -> None:
+    """Its first ten invalid labels are described, and the others counted; labels of other files are not affected."""
+    labels = {f"a b{n}": LocalLabel("1", f"/features.d/{{x:{n}") for n in range(25)}
+    local = LocalFeatures({}, {**labels, "c d": LocalLabel("1", "/features.d/y:1"), "ok": LocalLabel("1", "/z:1")})
+    result = build_labels(Machine(), node_features(Machine(), (), local), local)
+    assert result.values == {"feature.node.kubernetes.io/ok": "1"}
+    assert len(result.problems) == 12
+    assert result.problems[10] == "/features.d/{x: 15 more labels are left out"
+    assert result.problems[11].startswith("/features.d/y:1: label 'c d' is left out: ")
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), min_size=1))
