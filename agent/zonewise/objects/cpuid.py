@@ -25,7 +25,7 @@ X86 = ("x86_64", "i686", "i386")
 _X86_NAMES = """
     3dnow=AMD3DNOW 3dnowext=AMD3DNOWEXT abm=LZCNT adx=ADX aes=AESNI amd_ppin=PPIN amx_bf16=AMXBF16
     amx_complex=AMXCOMPLEX amx_fp16=AMXFP16 amx_int8=AMXINT8 amx_tile=AMXTILE apx=APX_F
-    arch_capabilities=IA32_ARCH_CAP avx10=AVX10 avx2=AVX2 avx512_bf16=AVX512BF16 avx512_bitalg=AVX512BITALG
+    arch_capabilities=IA32_ARCH_CAP avx2=AVX2 avx512_bf16=AVX512BF16 avx512_bitalg=AVX512BITALG
     avx512_fp16=AVX512FP16 avx512_vbmi2=AVX512VBMI2 avx512_vnni=AVX512VNNI avx512_vp2intersect=AVX512VP2INTERSECT
     avx512_vpopcntdq=AVX512VPOPCNTDQ avx512bw=AVX512BW avx512cd=AVX512CD avx512dq=AVX512DQ avx512er=AVX512ER
     avx512f=AVX512F avx512ifma=AVX512IFMA avx512pf=AVX512PF avx512vbmi=AVX512VBMI avx512vl=AVX512VL avx=AVX

@@ -27,13 +27,24 @@ class _Register(NamedTuple):
 _AMD = "AuthenticAMD"
 _REGISTERS = (
     _Register(0x7, 0, "ecx", "7=CETSS 23=KEYLOCKER"),
-    _Register(0x7, 0, "edx", "9=SRBDS_CTRL 11=RTM_ALWAYS_ABORT 15=HYBRID_CPU 26=IBPB 27=STIBP 31=SPEC_CTRL_SSBD"),
-    _Register(0x7, 1, "eax", "17=FRED 22=HRESET"),
-    _Register(0x7, 1, "eax", "27=MSRLIST", flag="avx512f"),
-    _Register(0x7, 1, "edx", "6=AMXTRANSPOSE 7=AMXTF32 14=PREFETCHI"),
+    _Register(0x7, 0, "ecx", "3=AMXFP8", flag="avx512f"),
+    _Register(
+        0x7, 0, "edx",
+        "9=SRBDS_CTRL 11=RTM_ALWAYS_ABORT 15=HYBRID_CPU 20=CETIBT 26=IBPB 27=STIBP 30=IA32_CORE_CAP 31=SPEC_CTRL_SSBD",
+    ),
+    _Register(
+        0x7, 1, "eax",
+        "1=SM3_X86 2=SM4_X86 7=CMPCCXADD 10=MOVSB_ZL 11=STOSB_SHORT 12=CMPSB_SCADBS_SHORT 17=FRED 22=HRESET "
+        "23=AVXIFMA 26=LAM",
+    ),
+    _Register(0x7, 1, "eax", "19=WRMSRNS 21=AMXFP16 27=MSRLIST", flag="avx512f"),
+    _Register(
+        0x7, 1, "edx",
+        "4=AVXVNNIINT8 5=AVXNECONVERT 6=AMXTRANSPOSE 7=AMXTF32 8=AMXCOMPLEX 10=AVXVNNIINT16 14=PREFETCHI 19=AVX10 "
+        "21=APX_F",
+    ),
     _Register(0x7, 2, "edx", "0=PSFD 1=IDPRED_CTRL 2=RRSBA_CTRL 4=BHI_CTRL 5=MCDT_NO"),
     _Register(0x12, 0, "eax", "12=SGXPQC", flag="sgx"),
-    _Register(0x24, 0, "ebx", "16=AVX10_128 17=AVX10_256 18=AVX10_512", flag="avx10"),
     _Register(0x80000007, 0, "ebx", "2=HWA"),
     _Register(
         0x80000008, 0, "ebx",
@@ -61,6 +72,10 @@ _REGISTERS = (
     _Register(0x80000021, 0, "ecx", "1=TSA_L1_NO 2=TSA_SQ_NO", vendor=_AMD),
 )  # fmt: skip
 
+_AVX10 = 1 << 19
+"""The bit in EDX of leaf 7, subleaf 1. The kernel has no flag for it."""
+_AVX10_PARTS = "16=AVX10_128 17=AVX10_256 18=AVX10_512"
+
 _FIXED_COUNTERS = ("INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS")
 
 _ZEN_3, _ZEN_5 = 0x19, 0x1A
@@ -79,6 +94,8 @@ def hidden_features(model: Model) -> Iterator[str]:
             continue
         if not register.flag or register.flag in model.flags:
             yield from _names(getattr(leaf, register.name), register.bits)
+    if (avx10 := _avx10_leaf(model)) is not None:
+        yield from _names(avx10.ebx, _AVX10_PARTS)
     if (counters := leaves.get((0xA, 0))) is not None:
         yield from _fixed_counters(counters)
     yield from _not_vulnerable(model)
@@ -86,8 +103,15 @@ def hidden_features(model: Model) -> Iterator[str]:
 
 def avx10_version(model: Model) -> int | None:
     """Return the version of AVX10 (supportAVX10()); None without AVX10, or if CPUID could not be read."""
-    leaf = _by_number(model).get((0x24, 0))
-    return leaf.ebx & 0xFF or None if leaf is not None and "avx10" in model.flags else None
+    leaf = _avx10_leaf(model)
+    return None if leaf is None else leaf.ebx & 0xFF or None
+
+
+def _avx10_leaf(model: Model) -> CpuidLeaf | None:
+    """Return the leaf that describes AVX10, if the processor has AVX10."""
+    leaves = _by_number(model)
+    features = leaves.get((0x7, 1))
+    return leaves.get((0x24, 0)) if features is not None and features.edx & _AVX10 else None
 
 
 def _by_number(model: Model) -> dict[tuple[int, int], CpuidLeaf]:

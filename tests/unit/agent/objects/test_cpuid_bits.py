@@ -20,6 +20,14 @@ ZEN_5 = (
 """A guest on an AMD processor of family 1Ah, on which nfd-worker was also run."""
 
 
+XEON_6 = (
+    CpuidLeaf(0x7, 0, 0x2, 0xF1BF2FFB, 0x1A415F46, 0x23C14010),
+    CpuidLeaf(0x7, 1, 0x1C30, 0, 0, 0x84000),
+    CpuidLeaf(0x24, 0, 0, 0x70001, 0, 0),
+)
+"""A guest on an Intel processor, on which nfd-worker was also run."""
+
+
 COUNTERS = ["INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS"]
 
 
@@ -36,13 +44,21 @@ def test_a_machine_on_which_nfd_ran() -> None:
     assert cpuid_features("aarch64", model) == []
 
 
+def test_an_intel_machine_on_which_nfd_ran() -> None:
+    """nfd-worker has these eight flags there, which Linux 6.18 does not print, and an attribute."""
+    model = Model("GenuineIntel", flags=("avx512f",), leaves=XEON_6)
+    assert hidden(model) == {
+        *("AVX10", "AVX10_128", "AVX10_256", "AVX10_512", "CMPSB_SCADBS_SHORT", "MOVSB_ZL", "PREFETCHI", "STOSB_SHORT")
+    }
+    assert avx10_version(model) == 1
+
+
 @pytest.mark.parametrize(
     ("leaf", "model", "names"),
     [
         (CpuidLeaf(0x7, 2, 0, 0, 0, 0b110111), Model(), {"PSFD", "IDPRED_CTRL", "RRSBA_CTRL", "BHI_CTRL", "MCDT_NO"}),
         (CpuidLeaf(0x8000001B, 0, 0b11, 0, 0, 0), Model(flags=("ibs",)), {"IBSFFV", "IBSFETCHSAM"}),
         (CpuidLeaf(0x8000001B, 0, 0b11, 0, 0, 0), Model(), set[str]()),
-        (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(flags=("avx10",)), {"AVX10_128", "AVX10_256", "AVX10_512"}),
         (CpuidLeaf(0x24, 0, 0, 7 << 16, 0, 0), Model(), set[str]()),
         (CpuidLeaf(0xA, 0, 5, 0, 0, 3), Model(), {f"PMU_FIXEDCOUNTER_{name}" for name in COUNTERS[:3]}),
         (CpuidLeaf(0xA, 0, 2, 0, 0, 4), Model(), {f"PMU_FIXEDCOUNTER_{name}" for name in COUNTERS}),
@@ -52,7 +68,8 @@ def test_a_machine_on_which_nfd_ran() -> None:
         (CpuidLeaf(0xA, 0, 0, 0b1101, 0, 4), Model(), set[str]()),
         (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("AuthenticAMD"), {"SME_COHERENT"}),
         (CpuidLeaf(0x8000001F, 0, 1 << 10, 0, 0, 0), Model("GenuineIntel"), set[str]()),
-        (CpuidLeaf(0x7, 1, 1 << 27, 0, 0, 0), Model(flags=("avx512f",)), {"MSRLIST"}),
+        (CpuidLeaf(0x7, 1, 1 << 27 | 1 << 21, 0, 0, 0), Model(flags=("avx512f",)), {"MSRLIST", "AMXFP16"}),
+        (CpuidLeaf(0x7, 1, 1 << 27 | 1 << 21, 0, 0, 0), Model(), set[str]()),
     ],
 )
 def test_bits(leaf: CpuidLeaf, model: Model, names: set[str]) -> None:
@@ -62,11 +79,12 @@ def test_bits(leaf: CpuidLeaf, model: Model, names: set[str]) -> None:
 
 def test_the_version_of_avx10() -> None:
     """The version is an attribute beside the flags, and a label."""
-    leaf = CpuidLeaf(0x24, 0, 0, 0x70002, 0, 0)
-    model = Model(flags=("avx10",), leaves=(leaf,))
+    feature, leaf = CpuidLeaf(0x7, 1, 0, 0, 0, 1 << 19), CpuidLeaf(0x24, 0, 0, 0x70002, 0, 0)
+    model = Model(leaves=(feature, leaf))
+    assert hidden(model) == {"AVX10", "AVX10_128", "AVX10_256", "AVX10_512"}
     assert avx10_version(model) == 2
     assert avx10_version(Model(leaves=(leaf,))) is None
-    assert avx10_version(Model(flags=("avx10",))) is None
+    assert avx10_version(Model(leaves=(feature,))) is None
     machine = Machine(architecture="x86_64", model=model)
     assert node_features(machine).attributes["cpu.cpuid"] == {"AVX10_VERSION": "2"}
     assert machine_to_labels(machine)["feature.node.kubernetes.io/cpu-cpuid.AVX10_VERSION"] == "2"
