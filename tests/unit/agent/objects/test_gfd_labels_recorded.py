@@ -1,8 +1,8 @@
 """The labels that GPU Feature Discovery wrote (NVIDIA/k8s-device-plugin 1b826acc).
 
-fixtures/gfd_labels_h100.json contains its labels on a virtual machine with one H100, under five configurations.
-fixtures/nvml_h100.json contains NVML's results there. fixtures/gfd_labels_mig.json contains its labels of resources, on
-a stand-in for NVML that has GPUs which are split, shared, or of a special model.
+The file gfd_labels_h100.json contains its labels on a virtual machine with one H100, under five configurations. The
+file nvml_h100.json contains NVML's results there. The file gfd_labels_mig.json contains its labels of resources on a
+stand-in for NVML. The stand-in has GPUs that are split, shared, or of a special model.
 """
 
 from __future__ import annotations
