@@ -29,7 +29,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         read.problem(SWAPS, "does not begin with its heading", "whether there is swap is unknown")
         return machine
     if not content.endswith(b"\n"):
-        read.problem(SWAPS, "is cut short: it has no line end", "its complete lines")
+        read.problem(SWAPS, "is cut short: it has no line end", "swap is unknown")
+        return machine
     sizes = [_size(line.split()) for line in content.split(b"\n")[1:-1]]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):

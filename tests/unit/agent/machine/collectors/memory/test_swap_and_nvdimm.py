@@ -47,9 +47,20 @@ def test_a_kernel_without_swap() -> None:
     assert scan({"proc": None}).machine.swap is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", HEAD + b"/dev/sda2 partition\n", HEAD + b"a b -1 0 0\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe\n",
+        HEAD + b"/dev/sda2 partition\n",
+        HEAD + b"a b -1 0 0\n",
+        AREAS[:-1],
+        HEAD[:-1],
+        HEAD + b"/dev",
+    ],
+)
 def test_swaps_that_are_damaged(content: bytes) -> None:
-    """A list that lacks a size has no sum, and this is reported."""
+    """A list that lacks a size or is cut short has no sum, and this is reported."""
     machine = scan({"proc/swaps": content}).machine
     assert machine.swap is None
     assert [problem.path for problem in machine.problems] == ["/proc/swaps"]
