@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
@@ -169,7 +168,7 @@ def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reserv
     admission = Admission(queue, tuple(_to_pod_set(pod_set) for pod_set in saved["pod_sets"]), start)
     spec = state.snapshot.cluster_queues[queue].spec
     admission = admission._replace(pending_checks=admission_checks_for_workload(spec, admission))
-    reserved = replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
+    reserved = workload.admitted(admission)
     victims = tuple(state.running[victim].workload for victim in saved["victims"] if victim in state.running)
     return Reservation(reserved, Head(workload, queue), start, tuple(saved["waits_for"]), victims)
 

@@ -9,7 +9,6 @@ earlier one have ended. The same applies to placements.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.quota.api.amount import minus, plus
@@ -273,7 +272,7 @@ def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignme
         admission = admission._replace(pending_checks=admission_checks_for_workload(queue, admission))
     else:
         admission = workload.admission._replace(pod_sets=pod_sets)
-    return replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
+    return workload.admitted(admission)
 
 
 def admission_checks_for_workload(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import inf
 
 import pytest
@@ -128,3 +128,20 @@ def test_defaults_of_a_workload() -> None:
 def test_nodes_may_count_other_requests_than_quotas() -> None:
     assert PodSet(requests={"cpu": 1}).requests_on_node == {"cpu": 1}
     assert PodSet(requests={"cpu": 1}, node_requests={}).requests_on_node == {}
+
+
+def test_an_admitted_workload_keeps_only_values_that_do_not_depend_on_its_admission() -> None:
+    pods = (PodSet(pods=2, requests={"cpu": 3}),)
+    pending = Workload("ns", "a", pods, eviction=Eviction("Preempted", 1.0), unhealthy_nodes=("n",))
+    first, second = (
+        Admission("q", (PodSetAdmission("main", {"cpu": flavor}, {"cpu": 6}, 2),)) for flavor in ("fast", "slow")
+    )
+    total, before = pending.total_requests, pending.admitted(first)
+    assert before.usage == {FlavorResource("fast", "cpu"): 6}
+    after = before.admitted(second)
+    expected = replace(pending, admission=second, eviction=None, unhealthy_nodes=())
+    assert all(getattr(after, field.name) == getattr(expected, field.name) for field in fields(expected))
+    assert after.usage == {FlavorResource("slow", "cpu"): 6}
+    assert after.admitted_pod_sets == expected.admitted_pod_sets
+    assert after.flavor_resources == {FlavorResource("slow", "cpu")}
+    assert after.total_requests is total
