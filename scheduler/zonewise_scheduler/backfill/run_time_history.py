@@ -83,16 +83,19 @@ class ObservedRun(NamedTuple):
 class RunTimeHistory:
     """The last runs of each group."""
 
-    __slots__ = ("_runs", "observed")
+    __slots__ = ("_pooled", "_runs", "observed")
 
     def __init__(self) -> None:
         self._runs: dict[tuple[Hashable, ...], tuple[ObservedRun, ...]] = {}
         """Runs by group, oldest first, in tuples that copies share."""
+        self._pooled: dict[float, list[tuple[float, float]]] = {}
+        """Cache of _pooled_samples of subjects that have not started, by walltime."""
         self.observed: deque[ObservedRun] = deque(maxlen=MAX_RUNS)
         """The last runs of all groups, oldest first; observing them again in this order restores the history."""
 
     def observe(self, subject: WalltimeSubject, run_time: float) -> None:
         """Add a finished run to its groups; `run_time`: in seconds."""
+        self._pooled.clear()
         run = ObservedRun(run_time, subject.walltime, subject.history_keys)
         self.observed.append(run)
         groups = [run.history_keys[:size] for size in range(1, len(run.history_keys) + 1)]
@@ -113,10 +116,12 @@ class RunTimeHistory:
         Shorter runs do not count. If all are shorter and no walltime bounds the run, _OUTLIVED gives its run times.
         """
         samples = self._group_samples(subject, elapsed)
-        group = _walltime_group(subject.walltime)
-        pooled = self._samples(group, subject, elapsed)
-        samples += [(run_time, POOLED_WEIGHT / len(pooled)) for run_time, _ in pooled]
-        if not samples and group in self._runs and not _is_bounded(subject.walltime, elapsed):
+        samples += self._pooled_samples(subject, elapsed)
+        if (
+            not samples
+            and _walltime_group(subject.walltime) in self._runs
+            and not _is_bounded(subject.walltime, elapsed)
+        ):
             samples = [(elapsed * factor, 1.0) for factor in _OUTLIVED]
         if not samples:
             return None
@@ -133,6 +138,16 @@ class RunTimeHistory:
             if len(samples) >= MIN_SAMPLES:
                 break
         return samples
+
+    def _pooled_samples(self, subject: WalltimeSubject, elapsed: float) -> list[tuple[float, float]]:
+        """Return the samples of all users with about the same walltime, with equal weights."""
+        pooled = self._pooled.get(subject.walltime) if not elapsed else None
+        if pooled is None:
+            pooled = self._samples(_walltime_group(subject.walltime), subject, elapsed)
+            pooled = [(run_time, POOLED_WEIGHT / len(pooled)) for run_time, _ in pooled]
+            if not elapsed:
+                self._pooled[subject.walltime] = pooled
+        return pooled
 
     def _samples(
         self, group: tuple[Hashable, ...], subject: WalltimeSubject, elapsed: float
