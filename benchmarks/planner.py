@@ -37,6 +37,7 @@ from zonewise_scheduler.simulator.swf import read_swf
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
+    from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan, Reservation
     from zonewise_scheduler.simulator.swf import LoggedJob
@@ -130,7 +131,7 @@ def _add_play(recent: RecentStarts, planner: PlannerState, history: ForecastHist
 def _exact_plays() -> Generator[None]:
     """Make plays use the planner's own passes and reservations."""
 
-    def exact_pass(state: PlannerState, now: float, *, exact: bool) -> Plan:  # noqa: ARG001 -- it is exact
+    def exact_pass(state: PlannerState, now: float, *, known: KnownAdmissions) -> Plan:  # noqa: ARG001 -- it is exact
         return schedule(state, now)
 
     def exact_table(reservations: Iterable[Reservation], now: float, grain: float) -> ReservationTable:  # noqa: ARG001

@@ -5,7 +5,6 @@ A due workload comes first. A head that certainly cannot be admitted is skipped 
 
 from __future__ import annotations
 
-from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -48,19 +47,19 @@ def begin_cycle(pass_state: PassState) -> None:
 def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     """Return the due workload of each queue that has one (PendingQueue.next_due)."""
     state = pass_state.state
-    reservations_by_queue: dict[str, list[Reservation]] = {}
+    reservations_by_queue: dict[str, list[Reservation]] = {name: [] for name in names}
     for reservation in state.reservations.by_key.values():
-        reservations_by_queue.setdefault(reservation.queue, []).append(reservation)
+        if reservation.head.cluster_queue in reservations_by_queue:
+            reservations_by_queue[reservation.head.cluster_queue].append(reservation)
     admissions = len(pass_state.admitted)
-    postponed = Counter(head.cluster_queue for head in pass_state.postponed)
     due: dict[str, str] = {}
     for name in names:
         key = state.pending_queues[name].next_due(
             state.now,
-            reservations_by_queue.get(name, ()),
+            reservations_by_queue[name],
             pass_state.due_tries,
             admissions,
-            may_reserve=postponed[name] < MAX_POSTPONED,
+            may_reserve=pass_state.postponed_counts[name] < MAX_POSTPONED,
         )
         if key:
             due[name] = key
@@ -116,7 +115,7 @@ def skip_head(pass_state: PassState, name: str, key: str, reason: BoundReason, *
     heap.mark_inadmissible(key, reason)
     workload = heap.get(key) if due else None
     if workload is not None:
-        pass_state.postponed.append(Head(workload, name))
+        pass_state.postpone(Head(workload, name))
 
 
 def due_rejection(pass_state: PassState, name: str, key: str) -> BoundReason:

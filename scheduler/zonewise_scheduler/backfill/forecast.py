@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish, submit
 from zonewise_scheduler.backfill.forecast_reservations import QuotaReservations
+from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
 from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
@@ -130,6 +131,7 @@ class _Play:
     ) -> None:
         self._state = state.copy(MAX_RESERVATION_DEPTH)
         self._state.reservations = QuotaReservations(self._state.reservations.by_key.values(), now, options.time_grain)
+        self._known = KnownAdmissions()
         self._started_at = self._now = now
         self._draw = draw
         self._arrivals = arrivals
@@ -192,7 +194,7 @@ class _Play:
     def _schedule(self) -> float:
         """Run passes until no workload is preempted; return when the next pass is due without any event."""
         while True:
-            plan = schedule(self._state, self._now, exact=False)
+            plan = schedule(self._state, self._now, known=self._known)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
             for workload in plan.admitted:

@@ -31,6 +31,7 @@ from zonewise_scheduler.quota.queue.heads import pop_heads
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
-def next_head(pass_state: PassState) -> list[Head]:
-    """Pop the next head; return an empty list if no queue has a head that may start."""
+def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
+    """Pop the next head that must be nominated; return an empty list if no queue has a head that may start.
+
+    Heads before it that start as earlier workloads did are started (forecast_starts.py).
+    """
     state, heads = pass_state.state, pass_state.play_heads
     if state.policy.reserves:
         state.reservations.begin_cycle(state, state.now)
@@ -49,6 +53,7 @@ def next_head(pass_state: PassState) -> list[Head]:
         head = heappop(heads)
         heap = state.pending_queues[head.queue].heap
         pass_state.head_counts[head.queue] += 1
+        key = head.due
         if not head.due:
             key, reason = head_rejection(pass_state, head.queue)
             if reason:
@@ -56,6 +61,9 @@ def next_head(pass_state: PassState) -> list[Head]:
                 _push_heads(pass_state, [head.queue])
                 continue
         begin_cycle(pass_state)
+        if known.start(pass_state, head.queue, key):
+            _push_heads(pass_state, [head.queue])
+            continue
         selected = {head.queue: head.due} if head.due else {}
         popped = pop_heads([heap], state.snapshot, state.namespaces, pass_state.cycle, selected)
         if popped:
@@ -106,11 +114,18 @@ def _due_rejections(pass_state: PassState, due: Mapping[str, str]) -> dict[str, 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:
     """Return a queue's first workload that is not certainly rejected, and mark those before it inadmissible."""
+    state, queue = pass_state.state, pass_state.state.pending_queues[name]
+    due, reserved = pass_state.due_tries, state.reservations.by_key
     key, reason = head_rejection(pass_state, name)
     while reason:
-        pass_state.state.pending_queues[name].heap.mark_inadmissible(key, reason)
-        pass_state.head_counts[name] += 1
-        key, reason = head_rejection(pass_state, name)
+        queue.heap.mark_inadmissible(key, reason)
+        key, skipped = queue.heap.skip_rejected_heads(
+            pass_state.headroom, state.snapshot.local_queue_usage, due, reserved
+        )
+        pass_state.head_counts[name] += 1 + skipped
+        reason = ""
+        if key in due or key in reserved:
+            key, reason = head_rejection(pass_state, name)
     return key
 
 

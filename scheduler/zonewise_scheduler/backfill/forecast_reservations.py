@@ -47,6 +47,8 @@ class QuotaReservations(ReservationTable):
         """None if it must be recomputed."""
         self._first_start: float | None = None
         """The first reserved start, not before now; None if it must be recomputed."""
+        self._profile_now = now
+        """The time of the last query."""
         self._spans: dict[str, UsageSpan] = {}
         """Usage that the profile counts, by key of the running or reserved workload."""
         self._alternatives: dict[tuple[str, Hashable], FlavorAlternatives] = {}
@@ -110,7 +112,7 @@ class QuotaReservations(ReservationTable):
 
     def invalidate(self) -> None:
         """Record that an unexpected event has changed the future."""
-        self._profile = None
+        self._profile = self._first_start = None
         self._spans.clear()
 
     # --- the reservations
@@ -149,10 +151,12 @@ class QuotaReservations(ReservationTable):
     def remove_started(self, key: str) -> None:
         """Remove the reservation of a workload that has started; record_start has counted its run."""
         self._by_key.pop(key, None)
+        self._first_start = None
 
     def release(self, key: str) -> None:
         """Remove the reservation of a workload that no longer waits or can never start."""
         if self._by_key.pop(key, None) is not None:
+            self._first_start = None
             self._uncount(key)
 
     def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
@@ -185,7 +189,8 @@ class QuotaReservations(ReservationTable):
     def _profile_at(self, source: TimelineSource, now: float) -> QuotaProfile:
         """Return the profile from now on, with all running workloads and all reservations."""
         profile = self._profile
-        self._first_start = None
+        if self._profile_now != now:
+            self._profile_now, self._first_start = now, None
         if profile is not None:
             profile.advance(now)
             return profile

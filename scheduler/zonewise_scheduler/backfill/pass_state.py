@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank
 
+MIN_RUN_TIME = 2.0
+"""Seconds after its start during which a workload is not preempted, since its pods are not even created yet."""
+
 
 class PlayHead(NamedTuple):
     """The head of a queue in an inexact pass; heads sort in the order in which cycles would decide about them."""
@@ -59,6 +62,8 @@ class PassState:
         """Decisions about workloads that are requeued only when the pass ends."""
         self.postponed: list[Head] = []
         """Due heads whose starts are too far away to be reserved."""
+        self.postponed_counts: Counter[str] = Counter()
+        """Their number by queue."""
         self.without_start: list[Head] = []
         """Due heads for which no start was found."""
         self.admitted: list[Workload] = []
@@ -68,3 +73,24 @@ class PassState:
         """Keys of the workloads that got their first reservation."""
         self.decisions: dict[str, Decision] = {}
         """The last decision about each workload, by key."""
+
+    def record_admission(self, workload: Workload) -> None:
+        """Record an admitted workload that is already in the snapshot."""
+        state = self.state
+        self.admitted.append(workload)
+        state.pending.pop(workload.key, None)
+        state.must_retry |= workload.key in state.reservations.by_key
+        state.reservations.remove_started(workload.key)
+        state.running_workloads.add(workload)
+        if state.assumed is not None:
+            state.assumed.add(workload.key)
+            state.young[workload.key] = state.now + MIN_RUN_TIME
+            state.snapshot.not_preempted.add(workload.key)
+        if state.fair_sharing is not None and state.snapshot.cluster_queue_of(workload).spec.usage_based_admission:
+            state.fair_sharing.add_entry_penalty(workload)
+            state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])
+
+    def postpone(self, head: Head) -> None:
+        """Record that the start of a due head is too far away to be reserved."""
+        self.postponed.append(head)
+        self.postponed_counts[head.cluster_queue] += 1

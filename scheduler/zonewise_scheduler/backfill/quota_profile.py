@@ -79,6 +79,8 @@ class QuotaProfile:
 
     def advance(self, now: float) -> None:
         """Drop the steps before now."""
+        if now == self._times[0]:
+            return
         self._least.clear()
         index = bisect_right(self._times, now) - 1
         if index > 0:

@@ -47,6 +47,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import StopOrder
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -60,36 +61,44 @@ preempted."""
 RETRY_INTERVAL = 30.0
 """Minimum time in seconds between two retries of workloads for which no start was found. Nodes change several times a
 second, and each search takes as long as a usual pass."""
-MIN_RUN_TIME = 2.0
-"""Seconds after its start during which a workload is not preempted, since its pods are not even created yet."""
 _CAPACITY_ORDER = ("admitted", "preempting", "deferred")
 """Statuses that are applied first: workloads that run, then those that will run once victims have stopped. Reservations
 of others must fit alongside them."""
 
 
 def schedule(
-    state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS, *, exact: bool = True
+    state: PlannerState,
+    now: float,
+    max_admissions: int = UNLIMITED_ADMISSIONS,
+    *,
+    known: KnownAdmissions | None = None,
 ) -> Plan:
     """Decide everything that can be decided at the time `now`, in seconds.
 
     `max_admissions`: no cycle begins once this many workloads are admitted. The next pass continues from there.
-    `exact`: if False, the order of heads only approximates that of Kueue's cycles (forecast_heads.py), for forecasts.
+    `known`: the earlier admissions of a play. The order of heads then only approximates that of Kueue's cycles
+    (forecast_heads.py), and workloads that start as earlier ones did have no decision (forecast_starts.py).
     """
-    exact = exact or state.settings.fair_sharing  # shares depend on all heads of a cycle
+    known = None if state.settings.fair_sharing else known  # shares depend on all heads of a cycle
     _prepare(state, now)
     headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
-    rejected_ranks = _activate(state, now, None if exact else headroom)
+    rejected_ranks = _activate(state, now, None if known is None else headroom)
     pass_state = PassState(state, headroom)
     pass_state.rejected_ranks = rejected_ranks
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)
         for workload in state.running_workloads.awaiting_placement()
     ]
-    find_heads = next_heads if exact else next_head
-    heads = [*second_pass, *find_heads(pass_state)]
+
+    def find_heads() -> list[Head]:
+        return next_heads(pass_state) if known is None else next_head(pass_state, known)
+
+    heads = [*second_pass, *find_heads()]
     while heads:
-        _run_cycle(pass_state, heads)
-        heads = find_heads(pass_state) if len(pass_state.admitted) < max_admissions else []
+        decisions = _run_cycle(pass_state, heads)
+        if known is not None:
+            known.learn(state, decisions)
+        heads = find_heads() if len(pass_state.admitted) < max_admissions else []
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
@@ -195,7 +204,7 @@ def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) 
 # --- one cycle
 
 
-def _run_cycle(pass_state: PassState, heads: list[Head]) -> None:
+def _run_cycle(pass_state: PassState, heads: list[Head]) -> list[Decision]:
     state, admitted_before = pass_state.state, len(pass_state.admitted)
     state.reservations.begin_cycle(state, state.now)
     decisions = run_cycle(state.snapshot, heads, state.settings, state.now, pass_state.cycle, state.reservations)
@@ -206,6 +215,7 @@ def _run_cycle(pass_state: PassState, heads: list[Head]) -> None:
         pass_state.exhausted_queues.update(decision.head.cluster_queue for decision in decisions)
     if len(pass_state.admitted) > admitted_before:
         pass_state.headroom.invalidate()
+    return decisions
 
 
 def _capacity_order(decision: Decision) -> int:
@@ -223,7 +233,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
     queue = state.pending_queues[head.cluster_queue]
     if decision.status == "admitted":
         queue.heap.delete(key)  # it is no longer a preemptor
-        _record_admission(pass_state, decision.workload)
+        pass_state.record_admission(decision.workload)
         return
     if decision.status == "inadmissible":
         release_reservation(state, key)
@@ -255,23 +265,6 @@ def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:
         state.must_check_reservations = True
     elif decision.status == "evicted":
         stop(state, decision.workload, "NodeFailures")
-
-
-def _record_admission(pass_state: PassState, workload: Workload) -> None:
-    """Record an admitted workload that is already in the snapshot."""
-    state = pass_state.state
-    pass_state.admitted.append(workload)
-    state.pending.pop(workload.key, None)
-    state.must_retry |= workload.key in state.reservations.by_key
-    state.reservations.remove_started(workload.key)
-    state.running_workloads.add(workload)
-    if state.assumed is not None:
-        state.assumed.add(workload.key)
-        state.young[workload.key] = state.now + MIN_RUN_TIME
-        state.snapshot.not_preempted.add(workload.key)
-    if state.fair_sharing is not None and state.snapshot.cluster_queue_of(workload).spec.usage_based_admission:
-        state.fair_sharing.add_entry_penalty(workload)
-        state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])
 
 
 def _without_repeated_scan(pass_state: PassState, decision: Decision) -> Decision:
@@ -319,7 +312,7 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     if key in state.reservations.by_key:
         return
     if is_postponed_again(state, head.cluster_queue, key):
-        pass_state.postponed.append(head)
+        pass_state.postpone(head)
         return
     latest = state.latest_start(head.workload)
     start = state.reservations.reserve(head, state, latest)
@@ -328,7 +321,7 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     elif start <= latest:
         pass_state.reserved.append(key)
     else:
-        pass_state.postponed.append(head)
+        pass_state.postpone(head)
 
 
 def _keep_unreserved(pass_state: PassState) -> None:

@@ -111,8 +111,8 @@ class AssignmentClusterQueueState(NamedTuple):
     @property
     def pending_flavors(self) -> bool:
         """Whether some flavors have not been tried yet."""
-        indices = (index for by_resource in self.last_tried_flavor_idx.values() for index in by_resource.values())
-        return any(index != SCAN_ENDED for index in indices)
+        by_pod_set = self.last_tried_flavor_idx.values()
+        return any(index != SCAN_ENDED for by_resource in by_pod_set for index in by_resource.values())
 
     def next_flavor_to_try(self, pod_set: str, resource: str) -> int:
         """Return the index of the first flavor to try."""

@@ -74,6 +74,9 @@ class HeadroomBound:
         self._bounds: dict[tuple[str, int, FlavorResource], int] = {}
         self._available: dict[tuple[str, FlavorResource], int] = {}
         """Available amounts without any preemption."""
+        flavors = () if snapshot.resource_flavors is None else snapshot.resource_flavors.values()
+        self._placing_flavors = {flavor.name for flavor in flavors if flavor.topology_name}
+        """The names of the flavors with a topology."""
 
     def invalidate(self) -> None:
         """Forget the bounds, after a workload has been admitted or has ended."""
@@ -118,20 +121,21 @@ class HeadroomBound:
         self, future: FutureHeadroom, queue: str, priority: int, walltime: float, requests: FlavorRequests
     ) -> bool:
         """Return whether a flavor's requests are available now, but not at a reserved start before the deadline."""
-        node = self._snapshot.cluster_queues[queue]
         for key, amount in requests:
             available = self._available.get((queue, key))
             if available is None:
-                available = self._available[queue, key] = node.available(key)
+                available = self._available[queue, key] = self._snapshot.cluster_queues[queue].available(key)
             if amount > available:
                 return False
-        has_topology = self._snapshot.resource_flavors is not None and any(
-            self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in requests
-        )
-        if has_topology and node.parent is not None and node.spec.preemption.reclaims:
-            return False
-        preemptor_priority = priority if has_topology else None
-        return any(amount > future.max_available(queue, key, walltime, preemptor_priority) for key, amount in requests)
+        preemptor_priority = None
+        if self._placing_flavors and any(key.flavor in self._placing_flavors for key, _ in requests):
+            node, preemptor_priority = self._snapshot.cluster_queues[queue], priority
+            if node.parent is not None and node.spec.preemption.reclaims:
+                return False
+        for key, amount in requests:  # noqa: SIM110 -- a play asks tens of thousands of times
+            if amount > future.max_available(queue, key, walltime, preemptor_priority):
+                return True
+        return False
 
     def _bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
         """Return the largest amount of a key that a workload can get; UNLIMITED if no bound is known."""

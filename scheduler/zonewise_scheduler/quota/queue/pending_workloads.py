@@ -35,7 +35,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -83,6 +83,8 @@ class PendingWorkloads:
         self._last_shape_number = 0
         self._partly_inadmissible: set[int] = set()
         """Numbers of the shapes that have inadmissible walltime groups."""
+        self._emptied: set[int] = set()
+        """Numbers of the shapes that may be empty."""
         self._heads: dict[str, list[Rank]] = {}
         """Heaps of the first rank of each active shape, by LocalQueue as in ShapeKey; they may contain stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, object]] = {}
@@ -99,7 +101,7 @@ class PendingWorkloads:
         pending._shape_numbers = dict(self._shape_numbers)
         pending._entries = dict(self._entries)
         pending._heads = {local_queue: list(ranks) for local_queue, ranks in self._heads.items()}
-        pending._partly_inadmissible = set(self._partly_inadmissible)
+        pending._partly_inadmissible, pending._emptied = set(self._partly_inadmissible), set(self._emptied)
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
         return pending
@@ -195,8 +197,7 @@ class PendingWorkloads:
         if entry is None:
             return ""  # it is inadmissible for a reason of its own
         workload, shape = entry.workload, self._shapes[entry.shape]
-        scan_started = key in self._last_assignments and self._last_assignments[key][0].pending_flavors
-        if not shape.was_inadmissible or scan_started or workload.failed_checks:
+        if not shape.was_inadmissible or workload.failed_checks or self._has_flavors_left(key):
             return ""
         if shape.alternatives is None:
             shape = self._own(shape.number)
@@ -207,10 +208,40 @@ class PendingWorkloads:
         walltime = min(workload.walltime, seconds)
         return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
 
+    def lacks_only_quota(self, key: str) -> bool:
+        """Return whether a workload would be nominated like any other one of its shape."""
+        entry = self._entries.get(key)
+        return entry is not None and not entry.workload.failed_checks and not self._has_flavors_left(key)
+
+    def _has_flavors_left(self, key: str) -> bool:
+        """Return whether the last flavor scan of a workload has not tried all flavors."""
+        return key in self._last_assignments and self._last_assignments[key][0].pending_flavors
+
     def alternatives(self, key: str) -> FlavorAlternatives:
         """Return the flavor alternatives of a workload; () unless inadmissible_reason() has computed them."""
         entry = self._entries.get(key)
         return () if entry is None else self._shapes[entry.shape].alternatives or ()
+
+    def skip_rejected_heads(
+        self,
+        headroom: HeadroomBound,
+        local_queue_usage: Mapping[str, float],
+        due: Container[str],
+        reserved: Container[str],
+    ) -> tuple[str, int]:
+        """Make heads that are certainly rejected inadmissible, up to the first other head.
+
+        Returns the key of that head ("" if there is none) and the number of heads before it. `due`, `reserved`: the
+        keys of workloads that may have to be nominated nevertheless.
+        """
+        count = 0
+        while key := self.head_key(local_queue_usage):
+            reason = "" if key in due or key in reserved else self.inadmissible_reason(key, headroom)
+            if not reason:
+                break
+            self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
+            count += 1
+        return key, count
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
         """Make a workload and all others with the same reason inadmissible without a cycle."""
@@ -242,10 +273,8 @@ class PendingWorkloads:
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         for workload in alone.values():
             self._insert(workload)
-        self._shapes = {number: shape for number, shape in self._shapes.items() if shape.by_walltime}
-        self._shape_numbers = {shape.key: number for number, shape in self._shapes.items()}
+        self._drop_empty_shapes()
         self._heads = {}
-        self._partly_inadmissible &= self._shapes.keys()
         rejected: list[Rank] = []
         for number, shape in list(self._shapes.items()):
             if shape.inadmissible or number in self._partly_inadmissible:
@@ -264,6 +293,14 @@ class PendingWorkloads:
         """Return how many of the ranks, which are ascending, come before that of a workload."""
         return bisect_left(ranks, self._entries[key].rank)
 
+    def _drop_empty_shapes(self) -> None:
+        for number in self._emptied:
+            shape = self._shapes[number]
+            if not shape.by_walltime:
+                del self._shapes[number], self._shape_numbers[shape.key]
+                self._partly_inadmissible.discard(number)
+        self._emptied.clear()
+
     def _activate(self, number: int) -> None:
         """Make the workloads of a shape active."""
         if self._shapes[number].inadmissible:
@@ -274,12 +311,15 @@ class PendingWorkloads:
 
     def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
         """Return whether all inadmissible workloads of a shape would certainly be rejected again."""
-        groups = [group for group in shape.by_walltime.values() if shape.inadmissible or group.inadmissible]
-        if not groups or not shape.was_inadmissible or shape.alternatives is None:
+        if not shape.was_inadmissible or shape.alternatives is None:
             return False
-        priority = -shape.first_inadmissible[0]  # all workloads of a shape have the same priority
-        walltime = 0.0 if shape.inadmissible else min(group.walltime for group in groups)
-        return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
+        walltime = 0.0
+        if not shape.inadmissible:
+            walltimes = [group.walltime for group in shape.by_walltime.values() if group.inadmissible]
+            if not walltimes:
+                return False
+            walltime = min(walltimes)
+        return bool(headroom.inadmissible_reason(self.spec.name, shape.priority, walltime, shape.alternatives))
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
         """Make the shape of an entry inadmissible; `reserved`: only for walltimes that are no shorter."""
@@ -321,7 +361,7 @@ class PendingWorkloads:
         number = self._shape_numbers.get(key)
         if number is None:
             number = self._shape_numbers[key] = self._last_shape_number = self._last_shape_number + 1
-            self._shapes[number] = ShapeGroup(key, number, self._owner)
+            self._shapes[number] = ShapeGroup(key, workload.priority, number, self._owner)
         return number
 
     def _remove(self, key: str) -> Workload | None:
@@ -336,6 +376,8 @@ class PendingWorkloads:
                 heappop(group.ranks)
             if not group.ranks:
                 del shape.by_walltime[group.walltime]
+                if not shape.by_walltime:
+                    self._emptied.add(shape.number)
             elif not group.inadmissible:
                 heappush(shape.heads, group.ranks[0])
             self._push_head(shape)
@@ -380,10 +422,16 @@ class PendingWorkloads:
 
     def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the first active workload, ignoring the sticky preemptor; "" if there is none."""
+        entries, shapes = self._entries, self._shapes
         firsts: list[tuple[float, Rank]] = []
         for local_queue, ranks in self._heads.items():
-            while ranks and (not self._is_current(ranks[0]) or self._is_inadmissible(self._entries[ranks[0][-1]])):
+            while ranks:
+                rank = ranks[0]
+                entry = entries.get(rank[-1])
+                if entry is not None and entry.rank is rank:
+                    shape = shapes[entry.shape]
+                    if not shape.inadmissible and not shape.by_walltime[entry.workload.walltime].inadmissible:
+                        firsts.append((local_queue_usage.get(local_queue, 0.0), rank))
+                        break
                 heappop(ranks)
-            if ranks:
-                firsts.append((local_queue_usage.get(local_queue, 0.0), ranks[0]))
         return min(firsts)[1][-1] if firsts else ""

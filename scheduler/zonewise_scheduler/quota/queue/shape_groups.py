@@ -44,10 +44,15 @@ class WalltimeGroup:
 class ShapeGroup:
     """The workloads of one shape and, if admission follows usage, of one LocalQueue."""
 
-    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "number", "owner", "was_inadmissible")
+    __slots__ = (
+        "alternatives", "by_walltime", "heads", "inadmissible", "key", "number", "owner", "priority",
+        "was_inadmissible",
+    )  # fmt: skip
 
-    def __init__(self, key: ShapeKey, number: int, owner: object) -> None:
+    def __init__(self, key: ShapeKey, priority: int, number: int, owner: object) -> None:
         self.key = key
+        self.priority = priority
+        """The priority of its workloads, which is part of their shape."""
         self.number = number
         """Number to which PendingEntry refers; copies keep it."""
         self.owner = owner
@@ -71,7 +76,7 @@ class ShapeGroup:
     @property
     def first_inadmissible(self) -> Rank:
         """The first rank of the inadmissible workloads."""
-        return min(group.ranks[0] for group in self.by_walltime.values() if self.inadmissible or group.inadmissible)
+        return min([group.ranks[0] for group in self.by_walltime.values() if self.inadmissible or group.inadmissible])
 
     def activate(self) -> None:
         """Make all walltime groups active."""
@@ -82,7 +87,7 @@ class ShapeGroup:
 
     def copy(self, owner: object) -> ShapeGroup:
         """Return a copy for another owner; it shares no walltime groups."""
-        shape = ShapeGroup(self.key, self.number, owner)
+        shape = ShapeGroup(self.key, self.priority, self.number, owner)
         shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
         shape.heads = list(self.heads)
         shape.inadmissible, shape.was_inadmissible = self.inadmissible, self.was_inadmissible

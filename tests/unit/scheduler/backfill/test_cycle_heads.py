@@ -14,6 +14,7 @@ from support.planner_stories import Story, make_planner, make_workload, queue, s
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.backfill import cycle_heads, events
+from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.plan_document import plan_document
 from zonewise_scheduler.backfill.planner_state import new_state
@@ -59,11 +60,11 @@ def test_a_postponed_workload_is_not_nominated_until_quota_may_suffice_in_time(e
     planner = make_planner([queue("q", 4)], BackfillPolicy(1000.0, 0.0, 0.0, 0.5))
     events.submit(planner, make_workload("runs", 3, 90), "q")
     events.submit(planner, make_workload("wide", 4, 10), "q")
-    assert set(schedule(planner, 0, exact=exact).decisions) == {"ns/runs", "ns/wide"}
+    assert set(schedule(planner, 0, known=None if exact else KnownAdmissions()).decisions) == {"ns/runs", "ns/wide"}
     nominated: dict[int, bool] = {}
     for now in (10, 50, 59, 60):
         events.submit(planner, make_workload(f"small-{now}", 1, 5, at=now), "q")
-        plan = schedule(planner, now, exact=exact)
+        plan = schedule(planner, now, known=None if exact else KnownAdmissions())
         nominated[now] = "ns/wide" in plan.decisions
         assert [workload.name for workload in plan.admitted] == [f"small-{now}"]
         events.finish(planner, f"ns/small-{now}")
@@ -108,10 +109,10 @@ def test_a_postponed_workload_counts_as_an_earlier_head_in_a_play() -> None:
     )
     for name, cpus, run in (("runs", 2, 900), ("wide", 4, 10)):
         events.submit(planner, make_workload(name, cpus, run), "q")
-    schedule(planner, 0, exact=False)
+    schedule(planner, 0, known=KnownAdmissions())
     for name, at, where in (("small", 10, "q"), ("first", 11, "r"), ("second", 12, "r")):
         events.submit(planner, make_workload(name, 1, 5, at=at), where)
-    admitted = schedule(planner, 20, exact=False).admitted
+    admitted = schedule(planner, 20, known=KnownAdmissions()).admitted
     assert {workload.name for workload in admitted} == {"small", "first"}
 
 
@@ -174,9 +175,13 @@ def test_a_workload_starts_once_its_queue_selects_its_namespace(
     events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "b"}, "": {"team": "a"}}))
     events.submit(planner, make_workload("other", 4), "q")
     events.submit(planner, submission("own", 4, 10, at=1).workload, "q")
-    assert [workload.key for workload in schedule(planner, 1, exact=exact).admitted] == ["/own"]
+    assert [workload.key for workload in schedule(planner, 1, known=None if exact else KnownAdmissions()).admitted] == [
+        "/own"
+    ]
     assert not planner.reservations_by_start
     events.finish(planner, "/own")
-    assert schedule(planner, 2, exact=exact).admitted == ()
+    assert schedule(planner, 2, known=None if exact else KnownAdmissions()).admitted == ()
     events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "a"}}))
-    assert [workload.key for workload in schedule(planner, 3, exact=exact).admitted] == ["ns/other"]
+    assert [workload.key for workload in schedule(planner, 3, known=None if exact else KnownAdmissions()).admitted] == [
+        "ns/other"
+    ]

@@ -35,6 +35,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
@@ -246,8 +247,8 @@ def test_no_workload_is_preempted_in_the_instant_of_its_start(workloads: list[tu
     planner.assumed = set()
     started: set[tuple[float, str]] = set()
 
-    def record(state: PlannerState, now: float, *, exact: bool) -> Plan:
-        plan = schedule(state, now, exact=exact)
+    def record(state: PlannerState, now: float, *, known: KnownAdmissions) -> Plan:
+        plan = schedule(state, now, known=known)
         assert not started & {(now, victim.workload.key) for victim in plan.victims}
         started.update((now, workload.key) for workload in plan.admitted)
         return plan

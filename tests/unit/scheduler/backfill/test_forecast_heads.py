@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.planner_stories import make_planner, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
@@ -38,7 +39,7 @@ def submitted(specs: list[ClusterQueue], *submissions: Submission, policy: str =
 
 
 def started(planner: PlannerState, *, exact: bool) -> list[str]:
-    return [workload.name for workload in schedule(planner, 0, exact=exact).admitted]
+    return [workload.name for workload in schedule(planner, 0, known=None if exact else KnownAdmissions()).admitted]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -92,7 +93,7 @@ def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
             events.submit(planner, submission(name, 30, 9, queue=name).workload, name)
             schedule(planner, 0)
         events.finish(planner, "/q00")
-        plan = schedule(planner, 1, exact=exact)
+        plan = schedule(planner, 1, known=None if exact else KnownAdmissions())
         assert [workload.name for workload in plan.admitted] == ["q01"]
         nominated.append(len(plan.decisions))
     assert nominated == [29, 1]
@@ -110,7 +111,7 @@ def test_in_queues_that_share_no_quota_a_play_decides_like_the_planner(
         for planner in (exact, other):
             events.submit(planner, each.workload, each.queue)
         now = each.workload.created_at
-        plans = [schedule(exact, now), schedule(other, now, exact=False)]
+        plans = [schedule(exact, now), schedule(other, now, known=KnownAdmissions())]
         assert len({frozenset(workload.key for workload in plan.admitted) for plan in plans}) == 1
         assert plans[0].wake_at == plans[1].wake_at
         if len(exact.running) > 2:

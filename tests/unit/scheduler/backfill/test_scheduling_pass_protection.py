@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from support.planner_stories import make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.pass_state import MIN_RUN_TIME
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.scheduling_pass import MIN_RUN_TIME, schedule
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import pytest
 
 from support.planner_stories import make_planner, queue, submission
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
@@ -14,15 +15,20 @@ PASSES = 4
 STRICT = queue("q", 4)._replace(queueing_strategy="StrictFIFO")
 
 
+def known(*, exact: bool) -> KnownAdmissions | None:
+    """Return no known admissions for passes of the planner, and an empty collection for those of a play."""
+    return None if exact else KnownAdmissions()
+
+
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("policy", ["greedy", "easy", "easy-sjbf", "depth-2", "conservative"])
 def test_the_head_blocks_its_queue_even_if_it_can_never_start(policy: str, exact: bool) -> None:
     planner = make_planner([STRICT], policy_named(policy))
     for submitted in (submission("a-wide", 9, 10, limit=10), submission("b-small", 1, 10, at=1, limit=20)):
         events.submit(planner, submitted.workload, "q")
-    assert [schedule(planner, now, exact=exact).admitted for now in range(PASSES)] == [()] * PASSES
+    assert [schedule(planner, now, known=known(exact=exact)).admitted for now in range(PASSES)] == [()] * PASSES
     events.withdraw(planner, "/a-wide")
-    assert [workload.key for workload in schedule(planner, PASSES, exact=exact).admitted] == ["/b-small"]
+    assert [workload.key for workload in schedule(planner, PASSES, known=known(exact=exact)).admitted] == ["/b-small"]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -30,12 +36,14 @@ def test_the_head_blocks_its_queue_even_if_it_can_never_start(policy: str, exact
 def test_no_workload_overtakes_a_reserved_head(policy: str, exact: bool) -> None:
     planner = make_planner([STRICT], policy_named(policy))
     events.submit(planner, submission("runs", 3, 30, limit=30).workload, "q")
-    assert [workload.key for workload in schedule(planner, 0, exact=exact).admitted] == ["/runs"]
+    assert [workload.key for workload in schedule(planner, 0, known=known(exact=exact)).admitted] == ["/runs"]
     for submitted in (submission("a-wide", 4, 10, limit=10), submission("b-small", 1, 20, at=1, limit=20)):
         events.submit(planner, submitted.workload, "q")
-    assert [schedule(planner, now, exact=exact).admitted for now in range(1, PASSES)] == [()] * (PASSES - 1)
+    assert [schedule(planner, now, known=known(exact=exact)).admitted for now in range(1, PASSES)] == [()] * (
+        PASSES - 1
+    )
     events.finish(planner, "/runs")
-    assert [workload.key for workload in schedule(planner, PASSES, exact=exact).admitted] == ["/a-wide"]
+    assert [workload.key for workload in schedule(planner, PASSES, known=known(exact=exact)).admitted] == ["/a-wide"]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -49,5 +57,5 @@ def test_the_head_tries_its_other_flavors_in_the_same_pass(exact: bool) -> None:
     planner = make_planner([small, strict], policy_named("easy"))
     for now, name, cpus, limit, to in ((0, "runs", 4, 14, "q"), (1, "wide", 8, 3, "small"), (2, "head", 4, 99, "q")):
         events.submit(planner, submission(name, cpus, limit, at=now, limit=limit).workload, to)
-        plan = schedule(planner, now, exact=exact)
+        plan = schedule(planner, now, known=known(exact=exact))
     assert [workload.key for workload in plan.admitted] == ["/head"]
