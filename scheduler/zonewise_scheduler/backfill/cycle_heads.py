@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.policies import MAX_POSTPONED
-from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until, starts_eventually
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pending_queue import PendingQueue
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
@@ -119,25 +120,28 @@ def skip_head(pass_state: PassState, name: str, key: str, reason: BoundReason, *
 
 
 def due_rejection(pass_state: PassState, name: str, key: str) -> BoundReason:
-    """Return why a due workload would certainly be rejected and postponed; "" if that is not certain."""
+    """Return why a due workload would certainly be rejected and postponed again; "" if that is not certain."""
     queue = pass_state.state.pending_queues[name]
-    reason = "" if queue.strict else _bound_reason(pass_state, queue, key)
-    return reason if reason and is_postponed_again(pass_state.state, name, key) else ""
+    workload = queue.heap.get(key)
+    if queue.strict or workload is None or key not in queue.postponed:
+        return ""
+    reason = _bound_reason(pass_state, queue, key)
+    alternatives = queue.heap.alternatives(key)
+    return reason if reason and is_postponed(pass_state.state, Head(workload, name), alternatives) else ""
 
 
-def is_postponed_again(state: PlannerState, name: str, key: str) -> bool:
+def is_postponed(state: PlannerState, head: Head, alternatives: FlavorAlternatives) -> bool:
     """Return whether a search for the reserved start of a waiting workload would certainly postpone it.
 
-    This is certain only of a workload for which the last search found a start. It lacks quota until the latest start
-    that may be reserved (reservation_bound.py).
+    The workload has a start, because the last search has found one or from quota alone. However, it lacks quota until
+    the latest start that may be reserved (reservation_bound.py).
     """
-    queue, reservations = state.pending_queues[name], state.reservations.by_key
-    workload = queue.heap.get(key)
-    if workload is None or key not in queue.postponed or key in reservations:
+    key, name, reservations = head.workload.key, head.cluster_queue, state.reservations.by_key
+    if not alternatives or key in reservations:
         return False
-    alternatives = queue.heap.alternatives(key)
-    latest = state.latest_start(workload)
-    return bool(alternatives) and quota_lacks_until(latest, name, alternatives, state, reservations.values())
+    latest, others = state.latest_start(head.workload), reservations.values()
+    has_start = key in state.pending_queues[name].postponed or starts_eventually(name, alternatives, state, others)
+    return has_start and quota_lacks_until(latest, name, alternatives, state, others)
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

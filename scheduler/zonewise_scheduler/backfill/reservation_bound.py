@@ -3,17 +3,24 @@
 The search for a reserved start moves a copy of the snapshot through time. If a workload lacks quota at every time up to
 the latest start that may be reserved, the search is needless.
 
-Invariant: if quota_lacks_until() returns True, then Timeline.earliest_reservation() finds no start by `latest`. A start
-that it finds before a reservation is in one of the intervals of PossibleStarts.
+Invariant: if quota_lacks_until() returns True, then Timeline.earliest_reservation() finds no start by `latest`. If
+starts_eventually() returns True, it finds a start. A start that it finds before a reservation is in one of the
+intervals of PossibleStarts.
 
-Proof of the former.
+Proof of the first statement.
 1. The timeline only removes running workloads at their deadlines and victims of reservations. Everything else that it
    does up to `latest` adds usage.
 2. At each node, the available amount grows by at most 1 for each 1 of removed usage. So it is at most the current
    amount plus the usage of the removed workloads of the tree.
 3. A reservation counts no preemptions of its own, and needs all requests of one of the flavor alternatives.
 
-Proof of the latter.
+Proof of the second statement.
+1. At the last step of the timeline, all workloads have ended, with or without a walltime. Only reserved workloads with
+   an unknown start remain.
+2. None of these shares quota with the queue. So the usage in its tree is zero, and each alternative is available.
+3. None of the alternatives has a topology, so the pods need no placement.
+
+Proof of the third statement.
 1. The profile has the usage of the timeline at each time, except that it never counts victims of reservations.
 2. A start delays no reservation only if the workload has quota beside it. Between two reserved starts, usage shrinks.
    So the workload has quota until its deadline.
@@ -23,6 +30,7 @@ Proof of the latter.
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
@@ -56,6 +64,23 @@ def quota_lacks_until(
             released.update(workload.usage)
     return not any(
         all(amount <= plus(node.available(key), released[key]) for key, amount in requests) for requests in alternatives
+    )
+
+
+def starts_eventually(
+    queue: str, alternatives: FlavorAlternatives, source: TimelineSource, reservations: Iterable[Reservation]
+) -> bool:
+    """Return whether a workload with these alternatives certainly has a start in a queue, however late.
+
+    `reservations`: those of other workloads.
+    """
+    flavors = source.snapshot.resource_flavors or {}
+    names = {key.flavor for requests in alternatives for key, _ in requests}
+    if not alternatives or any(name in flavors and flavors[name].topology_name for name in names):
+        return False
+    return not any(
+        reservation.start == inf and source.cohort_index.share_quota(queue, reservation.queue)
+        for reservation in reservations
     )
 
 

@@ -33,7 +33,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.cycle_heads import is_postponed_again, next_heads
+from zonewise_scheduler.backfill.cycle_heads import is_postponed, next_heads
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
@@ -311,7 +311,7 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     state, key = pass_state.state, head.workload.key
     if key in state.reservations.by_key:
         return
-    if is_postponed_again(state, head.cluster_queue, key):
+    if is_postponed(state, head, pass_state.headroom.alternatives(head) or ()):
         pass_state.postpone(head)
         return
     latest = state.latest_start(head.workload)

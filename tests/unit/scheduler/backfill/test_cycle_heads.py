@@ -102,6 +102,22 @@ def test_a_postponed_workload_that_is_nominated_with_others_is_not_searched_agai
     assert [reservation.start for reservation in planner.reservations_by_start] == [90]
 
 
+def test_after_a_reconfiguration_no_start_is_searched_for_if_quota_shows_that_it_is_too_late() -> None:
+    """The pass knows no postponed workloads then. A running workload without a walltime prevents every known start."""
+    specs = [queue("q", 4)]
+    planner = make_planner(specs, BackfillPolicy(1000.0, 0.0, 0.0, 0.5))
+    events.submit(planner, make_workload("a", 3, inf), "q")
+    schedule(planner, 0)
+    for name, cpus in (("b", 4), ("c", 3)):
+        events.submit(planner, make_workload(name, cpus, 10), "q")
+    for now in (10, 20):
+        with mock.patch.object(planner.reservations, "reserve", wraps=planner.reservations.reserve) as reserve:
+            plan = schedule(planner, now)
+        assert not reserve.called
+        assert {plan.decisions[key].status for key in ("ns/b", "ns/c")} == {"waiting"}
+        events.reconfigure(planner, planner.configuration._replace(cluster_queues=tuple(specs)))
+
+
 def test_a_postponed_workload_counts_as_an_earlier_head_in_a_play() -> None:
     """Two CPUs are available. The second head of q, behind the postponed one, precedes that of r, which borrows."""
     planner = make_planner(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.quota_profile import UsageSpan
-from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until, running_spans
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until, running_spans, starts_eventually
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -43,6 +44,56 @@ def reserved_start(planner: PlannerState, key: str) -> float:
     others = [reservation for other, reservation in planner.reservations.by_key.items() if other != key]
     reservation = planner.timeline(others).earliest_reservation(Head(workload, planner.pending[key]), planner.settings)
     return inf if reservation is None else reservation.start
+
+
+def has_start(planner: PlannerState, key: str) -> tuple[bool, bool]:
+    """Return whether a pending workload certainly has a start according to quota, and according to the search."""
+    name, workload = planner.pending[key], planner.pending_workload(key)
+    assert workload is not None
+    head = Head(workload, name)
+    others = [reservation for other, reservation in planner.reservations.by_key.items() if other != key]
+    alternatives = HeadroomBound(planner.snapshot, planner.settings).alternatives(head) or ()
+    found = planner.timeline(others).earliest_reservation(head, planner.settings)
+    return starts_eventually(name, alternatives, planner, others), found is not None
+
+
+@pytest.mark.parametrize("policy", [BackfillPolicy(), BackfillPolicy(depth=3, eager=True)], ids=str)
+@pytest.mark.parametrize("preemption", [False, True])
+def test_the_search_finds_a_start_if_quota_says_so(policy: BackfillPolicy, preemption: bool) -> None:
+    """Every third workload declares no walltime. A workload that exceeds the quota of its tree has no start."""
+    outcomes: set[tuple[bool, bool]] = set()
+
+    def check(planner: PlannerState, now: float) -> None:
+        outcomes.update(has_start(planner, key) for key in planner.pending)
+
+    @settings(max_examples=20)
+    @given(queue_lists(preemption=preemption), submission_lists())
+    def play(specs: list[ClusterQueue], submissions: list[Submission]) -> None:
+        submissions[::3] = [each._replace(workload=replace(each.workload, walltime=inf)) for each in submissions[::3]]
+        Story(new_state(Snapshot(specs), policy), watch=check).play(submissions)
+
+    play()
+    assert (True, False) not in outcomes
+
+
+def test_beside_a_reservation_with_an_unknown_start_a_start_is_uncertain() -> None:
+    """Workload b waits for a, which has no walltime, and takes all CPUs of its queue then. d exceeds its quota."""
+    planner = make_planner([queue("q", 2), queue("r", 2)], BackfillPolicy())
+    for name, cpus, run, where in (("a", 1, inf, "q"), ("b", 2, 9, "q"), ("c", 2, 9, "q"), ("d", 3, 9, "r")):
+        events.submit(planner, make_workload(name, cpus, run), where)
+    events.submit(planner, make_workload("e", 2, 9), "r")
+    events.submit(planner, make_workload("f", 2, 9), "r")
+    schedule(planner, 0)
+    assert [(reservation.head.workload.name, reservation.start) for reservation in planner.reservations_by_start] == [
+        ("f", 9),
+        ("b", inf),
+    ]
+    assert {name: has_start(planner, f"ns/{name}") for name in "bcdf"} == {
+        "b": (True, True),
+        "c": (False, False),
+        "d": (False, False),
+        "f": (True, True),
+    }
 
 
 @pytest.mark.parametrize("policy", [BackfillPolicy(), BackfillPolicy(30.0, 1.0, 0.5, 0.5, depth=3)], ids=str)
