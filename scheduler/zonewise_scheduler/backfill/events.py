@@ -206,6 +206,33 @@ def reconfigure(
     nodes_changed(state)
 
 
+def change_local_queues(state: PlannerState, configuration: QueueConfiguration) -> bool:
+    """Apply a configuration in which at most LocalQueues differ; return False if anything else differs.
+
+    Workloads of the LocalQueues that differ are submitted again, or reviewed if they run.
+    """
+    if not _only_local_queues_change(state, configuration):
+        return False
+    old, new = state.router.local_queue_by_key or {}, QueueRouter(configuration.local_queues)
+    keys = old.keys() | (new.local_queue_by_key or {})
+    changed = {key for key in keys if old.get(key) != (new.local_queue_by_key or {}).get(key)}
+    state.router, state.configuration = new, configuration
+    pending = [(state.pending_workload(key), queue) for key, queue in state.pending.items()]
+    pending += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
+    for workload, queue in pending:
+        if workload is not None and workload.local_queue_key in changed:
+            submit(state, workload, queue)
+    for run in list(state.running_workloads):
+        if run.workload.local_queue_key not in changed:
+            continue
+        workload = new.with_default_walltime(run.workload, state.snapshot.cluster_queue_of(run.workload).spec)
+        if workload is run.workload:
+            review_running(state, workload)
+        else:
+            _replace_running(state, workload)
+    return True
+
+
 def change_namespaces(state: PlannerState, changes: Mapping[str, Mapping[str, str] | None]) -> None:
     """Replace the labels of namespaces; None: the namespace was deleted.
 
@@ -231,6 +258,18 @@ def nodes_changed(state: PlannerState) -> None:
     """Record that nodes or their available resources may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
     state.must_check_reservations = state.must_retry = True
+
+
+def _only_local_queues_change(state: PlannerState, configuration: QueueConfiguration) -> bool:
+    """Return whether nothing else differs. With admission fair sharing, LocalQueues change the order of others."""
+    old = state.configuration
+    specs = tuple(node.spec for node in state.snapshot.cluster_queues.values())
+    return (
+        state.fair_sharing is None
+        and None not in (old.local_queues, configuration.local_queues)
+        and old._replace(local_queues=configuration.local_queues) == configuration
+        and specs == configuration.cluster_queues
+    )
 
 
 def _with_smaller_placements(admission: Admission | None, observed: Admission | None) -> Admission | None:

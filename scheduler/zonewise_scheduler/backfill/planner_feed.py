@@ -221,12 +221,14 @@ class PlannerFeed:
         cohorts = self._read(entry, "cohorts", read_cohort)
         self._flavors = tuple(self._read(entry, "resourceFlavors", read_resource_flavor))
         topologies = self._read(entry, "topologies", read_topology)
+        old_topologies = self._topologies
         self._topologies = {topology.name: topology.levels for topology in topologies if topology.levels}
         local_queues = self._read(entry, "localQueues", read_local_queue)
         configuration = QueueConfiguration(
             tuple(cluster_queues), tuple(cohorts), self._flavors, tuple(local_queues), entry["namespaces"]
         )
-        events.reconfigure(self.state, configuration, self._placements())
+        if self._topologies != old_topologies or not events.change_local_queues(self.state, configuration):
+            events.reconfigure(self.state, configuration, self._placements())
 
     def _change_nodes(self, entry: Json) -> None:
         if self._nodes is None:

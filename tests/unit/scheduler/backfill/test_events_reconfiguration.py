@@ -20,6 +20,7 @@ from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, Pod
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import LocalQueue
 
 POLICIES = [
     BackfillPolicy(),
@@ -190,6 +191,63 @@ def test_changed_namespaces_have_the_effect_of_a_configuration_with_their_labels
         events.change_namespaces(changed, changes)
         events.reconfigure(configured, QueueConfiguration((spec,), namespaces=labels))
         assert starts(changed, now) == starts(configured, now)
+
+
+@st.composite
+def local_queues(draw: st.DrawFn) -> LocalQueue:
+    """Draw a LocalQueue; there is no ClusterQueue x."""
+    return local(
+        draw(st.sampled_from("lm")),
+        leads=draw(st.sampled_from("abx")),
+        stop_policy=draw(st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])),
+        default_walltime=draw(st.sampled_from([inf, 3, 7])),
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@given(
+    st.lists(st.lists(local_queues(), max_size=2, unique_by=lambda queue: queue.name), min_size=1, max_size=6),
+    st.lists(st.tuples(st.sampled_from("lm"), st.integers(1, 4), st.sampled_from([2, 5, inf])), min_size=6, max_size=6),
+)
+def test_changed_local_queues_have_the_effect_of_a_configuration_with_them(
+    policy: BackfillPolicy, steps: list[list[LocalQueue]], arrivals: list[tuple[str, int, float]]
+) -> None:
+    """The same workloads start, stop and wait at the same times."""
+    specs = queue("a", 4, cohort="c"), queue("b", 2, cohort="c")
+    changed, configured = make_planner(specs, policy, []), make_planner(specs, policy, [])
+    for planner in (changed, configured):
+        events.reconfigure(planner, QueueConfiguration(specs, local_queues=()))
+    for now, (queues, (name, cpus, run)) in enumerate(zip(steps, arrivals, strict=False)):
+        configuration = QueueConfiguration(specs, local_queues=tuple(queues))
+        assert events.change_local_queues(changed, configuration)
+        events.reconfigure(configured, configuration)
+        for planner in (changed, configured):
+            for key in [key for key, each in planner.running.items() if each.deadline <= now]:
+                events.finish(planner, key)
+            events.submit(planner, make_workload(f"{now}", cpus, run, at=now, local=name))
+        plans = [schedule(planner, now) for planner in (changed, configured)]
+        assert len({tuple(workload.key for workload in plan.admitted) for plan in plans}) == 1
+        assert len({frozenset((stop.workload.key, stop.reason) for stop in plan.stopped) for plan in plans}) == 1
+        messages = [
+            {key: each.message for key, each in planner.inadmissible.items()} for planner in (changed, configured)
+        ]
+        assert messages[0] == messages[1]
+        assert changed.pending == configured.pending
+        assert reserved_starts(changed) == reserved_starts(configured)
+        assert [(run.deadline, run.workload.key) for run in changed.running_workloads] == [
+            (run.deadline, run.workload.key) for run in configured.running_workloads
+        ]
+
+
+def test_any_other_change_configures_all_queues() -> None:
+    planner = make_planner([], BackfillPolicy(), [])
+    specs, queues = (queue("q", 4),), (local("l"),)
+    assert not events.change_local_queues(planner, QueueConfiguration(specs, local_queues=queues))
+    events.reconfigure(planner, QueueConfiguration(specs, local_queues=queues))
+    assert events.change_local_queues(planner, QueueConfiguration(specs, local_queues=()))
+    assert not events.change_local_queues(planner, QueueConfiguration((queue("q", 5),), local_queues=()))
+    assert not events.change_local_queues(planner, QueueConfiguration(specs, namespaces={}, local_queues=()))
+    assert not events.change_local_queues(planner, QueueConfiguration(specs))
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
