@@ -61,7 +61,8 @@ class ExtenderCache:
         self._clock = clock
         self._fallback = fallback
         self._direct_binding = direct_binding
-        self._state = ClusterState(clock, timeouts, on_misprediction, self.changed.set)
+        self._is_pass_due = False
+        self._state = ClusterState(clock, timeouts, on_misprediction, self._note_change)
         self._gangs_lock = threading.Lock()
         self._judging = threading.Lock()
         self._placer = Placer(self._state, fallback)
@@ -72,6 +73,10 @@ class ExtenderCache:
         self._view = CacheView(self._state, self._placer, self._judging, clock, fallback)
 
     # --- events
+
+    def _note_change(self) -> None:
+        self._is_pass_due = True
+        self.changed.set()
 
     def update_node(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
         """Add, update or remove a node."""
@@ -200,6 +205,7 @@ class ExtenderCache:
         if not self._direct_binding:
             return PassResult([], [])
         with self._gangs_lock, self._judging:
+            self._is_pass_due = False
             self._placer.refresh()
             result = self._units.place_all(self._clock())
             if self._gangs.has_more:
@@ -305,8 +311,12 @@ class ExtenderCache:
         constraints = waiting.spec.constraints if waiting is not None else None
         reserved: frozenset[str] = frozenset()
         plan = None
-        if waiting is not None and placer.table.possible_nodes(pod.shape, 1) and self._is_bindable_now(waiting):
-            plan = self._units.waiting_plan(now)
+        if waiting is not None and placer.table.possible_nodes(pod.shape, 1):
+            if self._is_pass_due:  # the nodes that have changed belong to the pods that precede this one
+                self._units.place_preceding(waiting, now)
+                self.changed.set()
+            if self._is_bindable_now(waiting):
+                plan = self._units.waiting_plan(now)
         if plan is not None and waiting is not None:
             placement = self._units.place_by_plan(waiting, plan, candidates, now)
             if placement is not None:

@@ -15,6 +15,7 @@ from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlan,
 from zonewise_scheduler.extender.placing.node_claims import NodeClaims
 from zonewise_scheduler.extender.placing.placer import NodesWithout, PodPlacement
 from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER
+from zonewise_scheduler.extender.state.waiting_pods import PodUnit
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.placing.joint_plan import PodKind
     from zonewise_scheduler.extender.placing.placer import Placer
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
-    from zonewise_scheduler.extender.state.waiting_pods import PodUnit, WaitingPod
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
     from zonewise_scheduler.extender.tables.node_table import NodeSet
 
 MAX_PLACED = 32
@@ -72,6 +73,21 @@ class UnitPlacer:
             self._gangs.place_before(None, now)
         unplaced = [*others, *(unit for unit in units if unit not in current.done)]
         return PassResult(self._placer.take_placements(), sorted(unplaced, key=_rank))
+
+    def place_preceding(self, pod: WaitingPod, now: float) -> None:
+        """Assume the units that precede a pod and fit, without gangs: a pass that is due would place them.
+
+        kube-scheduler may filter the pod within milliseconds after a node has changed, before the pass.
+        """
+        rank = PodUnit((pod,)).rank
+        units, _, fresh = self._waiting(now)
+        self.claims.update(now)
+        current = _Pass(self._state, self._placer, self.claims, now)
+        later = units
+        for _, group in groupby([unit for unit in units if unit.rank < rank], _priority):
+            together = list(group)
+            later = later[len(together) :]
+            self._place_together(current, together, later, fresh)
 
     def _place_together(
         self, current: _Pass, units: Sequence[PodUnit], later: Sequence[PodUnit], fresh: Sequence[WaitingPod]

@@ -12,6 +12,7 @@ from zonewise_scheduler.extender.state.nominations import SETTLE
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.preemption.types import Preemptor
 
 
 def test_pods_are_requeued_for_free_zones() -> None:
@@ -123,7 +124,8 @@ def test_a_node_in_backoff_is_tried_again() -> None:
 def test_a_nomination_ends(event: str) -> None:
     """A pod whose only node is held for a nominated pod is requeued when the nomination ends without that pod."""
     cluster = fragmented()
-    high = cluster.wait("high", SIX)
+    constraints = Constraints(scheduler_only=("volumes",))
+    high = Preemptor(*cluster.create("high", SIX, priority=10, constraints=constraints), 10)
     victims = cluster.planner.plan(high, ["n", "m"]).victims
     assert victims is not None
     with cluster.cache.state.lock:
@@ -131,7 +133,7 @@ def test_a_nomination_ends(event: str) -> None:
         cluster.cache.state.nominated.nominations.begin(high, victims.node, uids, cluster.clock())
     for victim in victims.pods:
         cluster.end(victim.name)
-    low = cluster.create("low", SIX, priority=0, constraints=Constraints(scheduler_only=("volumes",)))
+    low = cluster.create("low", SIX, priority=0, constraints=constraints)
     assert cluster.filter("low", victims.node).node == ""
     cluster.cache.tick()
     assert low not in cluster.cache.pods_to_requeue(), "the nomination has not ended"

@@ -13,11 +13,11 @@ from support.ledger_kubelets import GPU, SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.extender.objects.api_objects import PublishedReport, decode_pod
-from zonewise_scheduler.extender.placing.joint_plan import JointPlanner
+from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlanner
 from zonewise_scheduler.extender.placing.unit_placer import MAX_PLACED
 from zonewise_scheduler.extender.tables.diagnosis import NOT_JUDGED
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
-from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.filters.constraints import DEFAULT_SCHEDULER, Constraints
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
 
 HALF, MOST, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
+
+
+def create_tried(cluster: DirectCluster, *names: str) -> None:
+    """Create pods of a whole zone that their scheduler, which calls the filter, has tried without a filter call."""
+    with cluster.cache.state.lock:
+        cluster.cache.state.waiting.learn_scheduler(DEFAULT_SCHEDULER)
+    for name in names:
+        cluster.create(name, WHOLE, unschedulable=True)
 
 
 def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
@@ -39,6 +47,28 @@ def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
     assert cluster.run_pass() == {}
     assert cluster.arrive("w")
     assert cluster.run_pass() == {}
+
+
+@pytest.mark.parametrize("nodes", [1, MAX_NODES + 1], ids=["planned", "by score"])
+def test_a_filter_call_leaves_free_zones_to_preceding_pods(nodes: int) -> None:
+    """A call may come after the report and before the pass; an older pod that waits gets the zone nevertheless."""
+    names = [f"n{number}" for number in range(nodes)]
+    cluster = DirectCluster(*names, kind=node_kind(SINGLE, zones=1, cpus=8, gpus=0))
+    create_tried(cluster, *(f"p{name}" for name in names))
+    assert len(cluster.run_pass()) == nodes
+    for name in cluster.bound:
+        assert cluster.arrive(name)
+    for name in names:
+        cluster.report(name)
+    for name in ("old", "young"):
+        cluster.create(name, WHOLE)
+        assert not cluster.filter(name).node
+        cluster.clock.advance(1)
+    node = cluster.bound["pn0"]
+    cluster.end("pn0")
+    cluster.report(node)
+    assert not cluster.filter("young").node
+    assert cluster.run_pass() == {"old": node}
 
 
 def test_only_filtered_pods_are_placed() -> None:
@@ -186,9 +216,7 @@ def test_a_pass_is_bounded() -> None:
     """One pass places a limited number of pods; the next pass places the rest."""
     count = MAX_PLACED + 5
     cluster = DirectCluster(*(f"n{number}" for number in range(count)))
-    for number in range(count):
-        cluster.create(f"p{number}", WHOLE)
-        cluster.filter(f"p{number}", "unknown")
+    create_tried(cluster, *(f"p{number}" for number in range(count)))
     assert len(cluster.cache.place_waiting().placements) == MAX_PLACED
     assert len(cluster.cache.place_waiting().placements) == 5
 
@@ -227,9 +255,7 @@ def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_planned_node_that_loses_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a report is removed during a pass, the pass continues with the other nodes of its plan."""
     cluster = DirectCluster("a", "b")
-    for number in range(4):
-        cluster.create(f"w{number}", WHOLE)
-        assert not cluster.filter(f"w{number}", "unknown").node
+    create_tried(cluster, *(f"w{number}" for number in range(4)))
     use = JointPlanner.use
 
     def remove_report(planner: JointPlanner, plan: JointPlan, pod: WaitingPod, slot: Slot) -> None:
