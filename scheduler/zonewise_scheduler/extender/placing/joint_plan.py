@@ -74,9 +74,11 @@ class JointPlan:
         self.priority = priority
         """Highest priority of the planned pods."""
 
-    def reserved_nodes(self) -> frozenset[str]:
-        """Return the nodes with slots."""
-        return frozenset(slot.node for slots in self.slots.values() for slot in slots)
+    def reserved_nodes(self, kinds: Iterable[PodKind] | None = None) -> frozenset[str]:
+        """Return the nodes with slots for some kinds of pods; None: for any kind."""
+        return frozenset(
+            slot.node for kind in (self.slots if kinds is None else kinds) for slot in self.slots.get(kind, ())
+        )
 
     def slots_of(self, node: str) -> list[Slot]:
         """Return the slots of a node."""

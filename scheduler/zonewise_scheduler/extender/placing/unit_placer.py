@@ -1,7 +1,7 @@
 """One scheduling pass: assumes the waiting units that fit, in order of their rank.
 
 If only few nodes may admit the pods, a joint plan selects the nodes; otherwise the scores do. A pod whose zone a plan
-cannot determine is also placed by score, before the planned pods of its priority. Gangs come before pods of a lower
+cannot determine is also placed by score, after the planned pods that precede it. Gangs come before pods of a lower
 priority, and before younger pods of the same priority.
 """
 
@@ -94,22 +94,27 @@ class UnitPlacer:
     ) -> None:
         """Assume the units of one priority between two gangs; a plan that includes later units is valid for them."""
         packable = {unit for unit in (*units, *later) if self._is_packable(unit)}
-        current.by_score([unit for unit in units if unit not in packable], frozenset())
         planned = [unit for unit in (*units, *later) if unit in packable]
         if current.plan is None or not self._planner.is_valid(current.plan):
             current.plan = self._plan(planned, fresh, current.now) if planned else None
         plan = current.plan
+        if plan is None:
+            current.by_score(units, frozenset())
+            return
+        pending: set[PodKind] = set()  # of preceding units whose slots are held
         for unit in units:
-            if plan is None or current.is_full:
+            if current.is_full:
                 break
             if unit not in packable:
+                current.by_score([unit], plan.reserved_nodes(pending))
                 continue
             nodes = NodesWithout(self._placer.table, self.claims.before(unit.rank))
             placement = self.place_by_plan(unit.pods[0], plan, nodes, current.now)
             if placement is not None:
                 current.add(unit, [placement])
-        reserved = plan.reserved_nodes() if plan is not None else frozenset[str]()
-        current.by_score([unit for unit in units if unit in packable], reserved)
+            else:
+                pending.add(kind_of(unit.pods[0]))
+        current.by_score([unit for unit in units if unit in packable], plan.reserved_nodes())
 
     def _waiting(self, now: float) -> tuple[list[PodUnit], list[PodUnit], list[WaitingPod]]:
         """Return the units without assumed or bound pods, and the pods that will soon be filtered.

@@ -150,6 +150,18 @@ def test_a_held_slot_is_opened_without_a_report() -> None:
     assert cluster.run_pass() != {}
 
 
+def test_a_held_slot_is_not_taken_by_a_younger_pod_without_a_slot() -> None:
+    """A younger pod of two containers, which has no slot, does not take a node with a slot that is held."""
+    cluster = cluster_with([6, 9, 7, 7])
+    for name in list(cluster.pods):
+        bind_filtered(cluster, name)
+    cluster.clock.advance(1)
+    cluster.create("young", pod_shape((1, 0), (1, 0)), unschedulable=True)
+    assert cluster.run_pass() == {}
+    settle(cluster)
+    assert cluster.bound.keys() == cluster.pods.keys() - {"young"}
+
+
 @pytest.mark.parametrize("change", ["cordon", "stale reports"])
 def test_a_node_that_changes_while_its_slots_are_held(change: str) -> None:
     """A pass binds no pod to a node that has been cordoned meanwhile, or whose report has become stale."""

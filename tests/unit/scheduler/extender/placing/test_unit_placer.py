@@ -49,9 +49,8 @@ def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
     assert cluster.run_pass() == {}
 
 
-@pytest.mark.parametrize("nodes", [1, MAX_NODES + 1], ids=["planned", "by score"])
-def test_a_filter_call_leaves_free_zones_to_preceding_pods(nodes: int) -> None:
-    """A call may come after the report and before the pass; an older pod that waits gets the zone nevertheless."""
+def pool_of(nodes: int) -> DirectCluster:
+    """Return nodes of one zone of eight CPUs, each with a running pod that uses the zone."""
     names = [f"n{number}" for number in range(nodes)]
     cluster = DirectCluster(*names, kind=node_kind(SINGLE, zones=1, cpus=8, gpus=0))
     create_tried(cluster, *(f"p{name}" for name in names))
@@ -60,6 +59,16 @@ def test_a_filter_call_leaves_free_zones_to_preceding_pods(nodes: int) -> None:
         assert cluster.arrive(name)
     for name in names:
         cluster.report(name)
+    return cluster
+
+
+POOL_SIZES = pytest.mark.parametrize("nodes", [1, MAX_NODES + 1], ids=["planned", "by score"])
+
+
+@POOL_SIZES
+def test_a_filter_call_leaves_free_zones_to_preceding_pods(nodes: int) -> None:
+    """A call may come after the report and before the pass; an older pod that waits gets the zone nevertheless."""
+    cluster = pool_of(nodes)
     for name in ("old", "young"):
         cluster.create(name, WHOLE)
         assert not cluster.filter(name).node
@@ -69,6 +78,22 @@ def test_a_filter_call_leaves_free_zones_to_preceding_pods(nodes: int) -> None:
     cluster.report(node)
     assert not cluster.filter("young").node
     assert cluster.run_pass() == {"old": node}
+
+
+@POOL_SIZES
+@pytest.mark.parametrize("first", ["single", "multiple"])
+def test_age_counts_whether_or_not_a_plan_determines_the_zone(first: str, nodes: int) -> None:
+    """A plan places pods of one container, and scores place those of several: the older pod comes first."""
+    shapes = {"single": WHOLE, "multiple": pod_shape((4, 0), (4, 0))}
+    cluster = pool_of(nodes)
+    for name in (first, *(shapes.keys() - {first})):
+        cluster.create(name, shapes[name])
+        assert not cluster.filter(name).node
+        cluster.clock.advance(1)
+    node = cluster.bound["pn0"]
+    cluster.end("pn0")
+    cluster.report(node)
+    assert cluster.run_pass() == {first: node}
 
 
 def test_only_filtered_pods_are_placed() -> None:
