@@ -1,4 +1,8 @@
-"""Builds nodes with their pods and the resources that each pod holds, from the cache's parts."""
+"""Builds nodes with their pods and the resources that each pod holds, from the cache's parts.
+
+A kubelet releases a terminating pod, and its agent reports that, before the API server shows the end of the pod. The
+pod's requests still count then, but it holds nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ from zonewise_scheduler.nodes.preemption.release import memory_zones
 from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Set
 
-    from zonewise_scheduler.admission.node import NodeKind, Resource
+    from zonewise_scheduler.admission.node import NodeKind, NodeState, Resource
+    from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.extender.objects.running_pods import NodePod, RunningPods
     from zonewise_scheduler.extender.state.node_infos import NodeInfos
     from zonewise_scheduler.extender.state.nominations import Nominations
@@ -45,11 +50,14 @@ class OccupiedNodes:
         if occupancy is None:
             return None
         held = occupancy.holdings
-        assumed = {assumed_uid: shape for assumed_uid, shape in occupancy.assumed if assumed_uid != uid}
-        if len(assumed) != len(occupancy.assumed):
+        on_node = self._running.on_node(name)
+        released = {each.pod.uid for each in on_node if each.fields.terminating and each.pod.uid in occupancy.unlisted}
+        assumed = {each: shape for each, shape in occupancy.assumed if each not in released}
+        if uid in assumed:
             return None  # the pod is being bound to this node
-        observed = [each for each in self._running.on_node(name) if each.pod.uid not in assumed]
-        pods = tuple(_running_pods(observed, held, occupancy.state.kind, budgets_of))
+        state = self._after(occupancy.reported, assumed.values()) if released else occupancy.state
+        observed = [each for each in on_node if each.pod.uid not in assumed]
+        pods = tuple(_running_pods(observed, held, occupancy.state.kind, budgets_of, released))
         unattributed = memory_zones(held[UNATTRIBUTED]) if UNATTRIBUTED in held else 0
         nominated = [
             each
@@ -59,7 +67,7 @@ class OccupiedNodes:
         return OccupiedNode(
             name=name,
             reported=occupancy.reported,
-            state=occupancy.state,
+            state=state,
             assumed=tuple(assumed.values()),
             pods=pods,
             unattributed=unattributed,
@@ -67,6 +75,12 @@ class OccupiedNodes:
             nominated=tuple(each.preemptor.shape for each in nominated),
             available=self._available(name),
         )
+
+    def _after(self, state: NodeState, shapes: Iterable[PodShape]) -> NodeState:
+        """Return a node's state after pods have arrived; a pod that is rejected takes nothing."""
+        for shape in shapes:
+            state = self._ledger.admit(state, shape).after or state
+        return state
 
     def _available(self, name: str) -> Resource | None:
         info = self._infos.get(name)
@@ -78,6 +92,7 @@ def _running_pods(
     held: Mapping[str, Holdings],
     kind: NodeKind,
     budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None,
+    released: Set[str],
 ) -> Iterable[RunningPod]:
     keyed = [(holdings_key(each.pod.namespace, each.pod.name), each) for each in observed]
     counts: dict[str, int] = {}
@@ -85,7 +100,7 @@ def _running_pods(
         counts[key] = counts.get(key, 0) + 1
     for key, (pod, fields) in keyed:
         holdings = held.get(key) if counts[key] == 1 else None
-        if holdings is None and not holds_resources(kind, pod.shape):
+        if holdings is None and (pod.uid in released or not holds_resources(kind, pod.shape)):
             holdings = Holdings()
         yield RunningPod(
             pod.uid, pod.namespace, pod.name, pod.shape, fields.priority,

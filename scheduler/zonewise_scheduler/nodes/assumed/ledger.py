@@ -315,7 +315,8 @@ class Ledger:
         if reported is None or holdings is None or state is None or node_ledger.is_blocked(self._admit):
             return None
         bases, later = node_ledger.split_assumed(reported, self._admit)
-        return NodeOccupancy(bases[0], state, holdings, tuple((pod.uid, pod.shape) for pod in later))
+        unlisted = frozenset(pod.uid for pod in later if pod.was_covered)
+        return NodeOccupancy(bases[0], state, holdings, tuple((pod.uid, pod.shape) for pod in later), unlisted)
 
     def is_stale(self, node: str, at: float, limit: float) -> bool:
         """Return whether a pod has run on a node for more than `limit` seconds without being in the node's report.

@@ -84,6 +84,9 @@ class NodeOccupancy(NamedTuple):
     """What pods hold by the report, by key of nrt.holdings; pods whose end is known to `reported` are left out."""
     assumed: tuple[tuple[str, PodShape], ...]
     """UID and shape of each assumed pod, in their order; `reported` includes all other pods."""
+    unlisted: frozenset[str] = frozenset()
+    """UIDs of the assumed pods that an earlier report contained: if they are being deleted, the kubelet has released
+    them."""
 
 
 class Misprediction(NamedTuple):

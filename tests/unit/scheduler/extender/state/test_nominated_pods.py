@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.ledger_kubelets import container, pod_shape
 from support.preemption_clusters import PreemptionCluster
 from zonewise_scheduler.admission.pod import PodShape
+from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.placing.placer import REASONS
-from zonewise_scheduler.extender.state.nominated_pods import ENDING
+from zonewise_scheduler.extender.state.nominated_pods import ENDING, NOMINATED
 
 STAGED = PodShape((container("stage", 2)._replace(role="init"), container("main", 6)), "Guaranteed")
 """An init container of two CPUs, whose zone the main container of six CPUs must get."""
@@ -28,3 +31,22 @@ def test_a_pod_waits_while_the_end_of_another_pod_may_let_its_kubelet_reject_it(
     assert cluster.run_pass() == {}, "main does not fit in zone 0"
     cluster.end("b")
     assert cluster.run_pass() == {"staged": "n"}
+
+
+@pytest.mark.parametrize("in_report", [True, False])
+def test_no_pod_takes_the_zone_of_a_victim_that_is_ending(in_report: bool) -> None:
+    """The victim leaves zone 1 to a nominated pod, before or after a report shows that the kubelet has released it."""
+    cluster = PreemptionCluster("n")
+    for name, size in (("a", 4), ("b", 2), ("victim", 5)):
+        cluster.run(name, pod_shape((size, 0)), "n")
+    high = cluster.wait("high", pod_shape((8, 0)))
+    cluster.cache.state.nominated.nominations.begin(high, "n", ["uid-victim"], cluster.clock())
+    cluster.observe("victim", victim=VictimFields(terminating=True), started=cluster.clock())
+    if not in_report:
+        cluster.kubelets["n"].end_pod("uid-victim")
+        cluster.report("n")
+    cluster.create("low", pod_shape((3, 0)))
+    result = cluster.filter("low")
+    assert (result.node, result.failed_nodes.messages) == ("", (REASONS[NOMINATED],))
+    cluster.observe("victim", phase="Succeeded")
+    assert cluster.run_pass() == {"high": "n"}
