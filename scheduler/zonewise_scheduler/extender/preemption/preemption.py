@@ -148,7 +148,7 @@ class Preemption:
         victims = {each.node: tuple(pod.uid for pod in each.pods) for each in refined}
         with self._state.lock:
             if not self._state.is_gone(preemptor.uid):  # no later event would end the proposal
-                self._state.nominated.nominations.propose(preemptor.uid, victims)
+                self._state.nominated.nominations.propose(preemptor, victims, self._clock())
         if best is not None:
             self._metrics.count_preemption("kube-scheduler", len(best.pods))
         return victims
@@ -232,7 +232,7 @@ class Preemption:
         with state.lock:
             nominated = state.nominated
             for preemptor, node in claims:
-                nominated.nominations.begin(preemptor, node, uids, self._clock())
+                nominated.begin(preemptor, node, uids, self._clock())
             nominations = [nominated.nominations.get(preemptor.uid) for preemptor, _ in claims]
             suffices = all(each is not None and nominated.is_admitted(each) for each in nominations)
         if not suffices:

@@ -278,8 +278,7 @@ class ClusterState:
 
     def end_nomination(self, uid: str) -> None:
         """End the nomination of a pod that is bound or gone, if it has one; the caller holds the lock."""
-        node = self.nominated.nominations.end(uid)
-        if node:
+        for node in self.nominated.nominations.end(uid):
             self.ledger.mark_changed(node)
 
     def reserve(self, uid: str, constraints: Constraints, node: str) -> str | None:

@@ -15,6 +15,8 @@ from zonewise_scheduler.nodes.preemption.admissions import Admissions
 from zonewise_scheduler.nodes.preemption.pending_ends import is_admitted_throughout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zonewise_scheduler.extender.objects.running_pods import RunningPods
     from zonewise_scheduler.extender.state.node_infos import NodeInfos
     from zonewise_scheduler.extender.state.nominations import Nomination
@@ -47,7 +49,12 @@ class NominatedPods:
         ending = {each.pod.uid for each in self._running.on_node(node) if each.fields.terminating}
         victims = ending | self.nominations.proposed(preemptor.uid, node)
         if victims:
-            self.nominations.begin(preemptor, node, victims, at)
+            self.begin(preemptor, node, victims, at)
+
+    def begin(self, preemptor: Preemptor, node: str, victims: Iterable[str], at: float) -> None:
+        """Begin the nomination of a pod; other pods may use the other nodes for which it was proposed."""
+        for each in self.nominations.begin(preemptor, node, victims, at):
+            self._ledger.mark_changed(each)
 
     def expire(self, at: float) -> list[str]:
         """End the nominations that have expired; return their nodes."""
@@ -57,15 +64,16 @@ class NominatedPods:
         """Assume a pod on a node, unless a nominated pod of at least its priority would then be rejected.
 
         kube-scheduler does the same with its own filters (RunFilterPluginsWithNominatedPods). The node is also rejected
-        if the end of a terminating pod may let its kubelet reject the pod.
+        if the end of a terminating pod may let its kubelet reject the pod. A pod counts as nominated once victims are
+        proposed for it, since kube-scheduler evicts them at once.
         """
         waiting = self._waiting.get(pod.uid)
         priority = waiting.spec.priority if waiting is not None else 0
-        nominations = [
-            each
-            for each in self.nominations.on_node(node, besides=pod.uid, priority=priority)
-            if not self._is_sibling(waiting, each)
-        ]
+        claims = (
+            *self.nominations.on_node(node, besides=pod.uid, priority=priority),
+            *self.nominations.proposals(node, besides=pod.uid, priority=priority),
+        )
+        nominations = [each for each in claims if not self._is_sibling(waiting, each)]
         if self._ledger.node_of(pod.uid) == node:
             nominations = []  # its resources count already
         admitted = [each for each in nominations if self.is_admitted(each)]

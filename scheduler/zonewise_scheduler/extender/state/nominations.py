@@ -2,7 +2,9 @@
 
 | event | nomination |
 |---|---|
-| a preemption is decided, here or by kube-scheduler | begins |
+| victims are proposed to kube-scheduler, by node | is proposed for each of these nodes |
+| kube-scheduler has not nominated the pod within PROPOSED | is no longer proposed |
+| a preemption is decided, here or by kube-scheduler | begins, and is proposed for no other node |
 | the pod is bound, or gone | ends |
 | no victim is left on the node, and SETTLE has passed | ends: the pod may preempt again |
 """
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 SETTLE = 10.0
 """Seconds after the last victim has gone. By then the report no longer includes it, and the pod is bound or will not
 be."""
+PROPOSED = 1.0
+"""Seconds within which kube-scheduler chooses a node, and the extender observes the nomination."""
 
 
 class Nomination(NamedTuple):
@@ -37,38 +41,55 @@ class Nominations:
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Nomination] = {}
-        self._proposed: dict[str, dict[str, frozenset[str]]] = {}  # victims by node, by UID of the preemptor
+        self._victims: dict[str, dict[str, frozenset[str]]] = {}  # proposed ones by node, by UID of the preemptor
+        self._proposed: dict[str, dict[str, Nomination]] = {}  # by node, by UID, until PROPOSED
 
     def get(self, uid: str) -> Nomination | None:
         """Return the nomination of a pod, if any."""
         return self._by_uid.get(uid)
 
-    def begin(self, preemptor: Preemptor, node: str, victims: Iterable[str], at: float) -> None:
-        """Nominate a pod for a node."""
-        self._proposed.pop(preemptor.uid, None)
+    def begin(self, preemptor: Preemptor, node: str, victims: Iterable[str], at: float) -> list[str]:
+        """Nominate a pod for a node; return the nodes for which it was proposed."""
+        nodes = self._end_proposals(preemptor.uid)
+        self._victims.pop(preemptor.uid, None)
         self._by_uid[preemptor.uid] = Nomination(preemptor, node, frozenset(victims), at + SETTLE)
+        return nodes
 
-    def propose(self, uid: str, victims: Mapping[str, Iterable[str]]) -> None:
+    def propose(self, preemptor: Preemptor, victims: Mapping[str, Iterable[str]], at: float) -> None:
         """Record the victims by node from which kube-scheduler chooses for a pod."""
-        self._proposed[uid] = {node: frozenset(uids) for node, uids in victims.items()}
+        proposed = {node: frozenset(uids) for node, uids in victims.items()}
+        self._victims[preemptor.uid] = proposed
+        self._proposed[preemptor.uid] = {
+            node: Nomination(preemptor, node, uids, at + PROPOSED) for node, uids in proposed.items()
+        }
 
     def proposed(self, uid: str, node: str) -> frozenset[str]:
-        """Return the proposed victims of a node."""
-        return self._proposed.get(uid, {}).get(node, frozenset())
+        """Return the victims of a node that were proposed last."""
+        return self._victims.get(uid, {}).get(node, frozenset())
 
-    def end(self, uid: str) -> str:
-        """End the nomination of a pod that is bound or gone; return its node, or "" without a nomination."""
-        self._proposed.pop(uid, None)
+    def end(self, uid: str) -> list[str]:
+        """End the nomination and the proposals of a pod that is bound or gone; return their nodes."""
+        nodes = self._end_proposals(uid)
+        self._victims.pop(uid, None)
         nomination = self._by_uid.pop(uid, None)
-        return nomination.node if nomination is not None else ""
+        return nodes if nomination is None else [*nodes, nomination.node]
 
     def expire(self, running: Iterable[str], at: float) -> list[str]:
-        """End the expired nominations; return their nodes. `running`: UIDs of pods, including terminating ones."""
+        """End the expired nominations and proposals; return their nodes.
+
+        `running`: UIDs of pods, including terminating ones.
+        """
         present = frozenset(running)
         for uid, nomination in self._by_uid.items():
             if nomination.victims & present:
                 self._by_uid[uid] = nomination._replace(active_until=at + SETTLE)
-        return [self.end(uid) for uid, each in list(self._by_uid.items()) if each.active_until <= at]
+        ended = [uid for uid, each in self._by_uid.items() if each.active_until <= at]
+        late = [uid for uid, nodes in self._proposed.items() if all(each.active_until <= at for each in nodes.values())]
+        nodes = [node for uid in late for node in self._end_proposals(uid)]
+        return nodes + [node for uid in ended for node in self.end(uid)]
+
+    def _end_proposals(self, uid: str) -> list[str]:
+        return list(self._proposed.pop(uid, ()))
 
     def victims(self) -> frozenset[str]:
         """Return the UIDs of all victims."""
@@ -85,3 +106,8 @@ class Nominations:
             if each.node == node and uid != besides and (priority is None or each.preemptor.priority >= priority)
         ]
         return sorted(nominations, key=lambda each: (-each.preemptor.priority, each.preemptor.uid))
+
+    def proposals(self, node: str, *, besides: str, priority: int) -> list[Nomination]:
+        """Return the proposals for a node, without this pod and pods of a lower priority."""
+        proposals = [nodes[node] for uid, nodes in self._proposed.items() if node in nodes and uid != besides]
+        return [each for each in proposals if each.preemptor.priority >= priority]

@@ -10,6 +10,7 @@ from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.placing.placer import REASONS
 from zonewise_scheduler.extender.state.nominated_pods import ENDING, NOMINATED
+from zonewise_scheduler.extender.state.nominations import PROPOSED
 
 STAGED = PodShape((container("stage", 2)._replace(role="init"), container("main", 6)), "Guaranteed")
 """An init container of two CPUs, whose zone the main container of six CPUs must get."""
@@ -50,3 +51,27 @@ def test_no_pod_takes_the_zone_of_a_victim_that_is_ending(in_report: bool) -> No
     assert (result.node, result.failed_nodes.messages) == ("", (REASONS[NOMINATED],))
     cluster.observe("victim", phase="Succeeded")
     assert cluster.run_pass() == {"high": "n"}
+
+
+@pytest.mark.parametrize("event", ["expired", "nominated", "bound"])
+def test_the_nodes_that_are_proposed_to_kube_scheduler_are_held(event: str) -> None:
+    """kube-scheduler evicts the proposed victims of one node before its nomination of the pod can be observed."""
+    cluster = PreemptionCluster("n", "m")
+    for node in "nm":
+        for zone in range(2):
+            cluster.run(f"{node}{zone}", pod_shape((5, 0)), node)
+    high = cluster.wait("high", pod_shape((8, 0)))
+    cluster.create("low", pod_shape((3, 0)))
+    nominated = cluster.cache.state.nominated
+    nominated.nominations.propose(high, {"n": ["uid-n0"], "m": ["uid-m0"]}, cluster.clock())
+    assert cluster.filter("low", "n").node == ""
+    assert cluster.filter("low", "m").failed_nodes.messages == (REASONS[NOMINATED],)
+    if event == "expired":
+        cluster.clock.advance(PROPOSED)
+    elif event == "nominated":
+        nominated.begin(high, "m", ["uid-m0"], cluster.clock())
+    else:
+        cluster.cache.state.end_nomination(high.uid)
+    cluster.cache.tick()
+    [(name, node)] = cluster.run_pass().items()
+    assert (name, node) == ("low", "n") or event != "nominated"
