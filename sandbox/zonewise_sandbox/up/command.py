@@ -53,9 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.description = (
         "Run a cluster in this process, on loopback. It has an API server in memory,\n"
-        "simulated nodes with the real agent, and the real extender and controller. A Job\n"
-        "controller and a stand-in for kube-scheduler complete it. Ctrl-C ends the cluster\n"
-        "and leaves nothing behind."
+        "simulated nodes with the real agent, and the real extender and controller.\n"
+        "A Job controller and a stand-in for kube-scheduler complete it. Ctrl-C ends the\n"
+        "cluster and leaves nothing behind."
     )
     parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
     add = parser.add_argument
