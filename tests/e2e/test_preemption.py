@@ -87,18 +87,19 @@ def events(cluster: Cluster, reason: str) -> set[str]:
 def test_a_zone_on_fragmented_nodes(cluster: Cluster, extender: Extender) -> None:
     """Every node has enough CPUs, but no zone has: exactly the lowest-priority pods of one zone are evicted.
 
-    Without the extender's preemption, kube-scheduler finds no victim there.
+    Without the extender's preemption, kube-scheduler finds no victim there. No other test uses the names of these pods,
+    since their Events remain.
     """
     small = [
-        pod_of("a0", 8, "low", "n1"), pod_of("a1", 8, "lowest", "n1"),
-        pod_of("b0", 8, "low", "n2"), pod_of("b1", 8, "low", "n2"),
+        pod_of("x0", 8, "low", "n1"), pod_of("x1", 8, "lowest", "n1"),
+        pod_of("y0", 8, "low", "n2"), pod_of("y1", 8, "low", "n2"),
     ]  # fmt: skip
     fill(cluster, *small)
     cluster.create([pod_of("high", 10, "high")])
     cluster.settled(["high"], runs)
-    assert left(cluster) == {"a0", "b0", "b1", "high"}, extender.said
+    assert left(cluster) == {"x0", "y0", "y1", "high"}, extender.said
     assert cluster.pods()["high"]["spec"]["nodeName"] == "n1"
-    assert events(cluster, "Preempted") & {"a0", "a1", "b0", "b1"} == {"a1"}
+    assert events(cluster, "Preempted") & {"x0", "x1", "y0", "y1"} == {"x1"}
 
 
 def test_no_preemption_of_equal_priority_or_by_policy(cluster: Cluster, extender: Extender) -> None:
