@@ -16,7 +16,7 @@ from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
-from zonewise_scheduler.quota.queue.heads import matches_namespace
+from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,8 +71,7 @@ def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:
 
 
 def _is_selected(state: PlannerState, queue: str, namespace: str) -> bool:
-    labels = None if state.namespaces is None else state.namespaces.get(namespace, {})
-    return matches_namespace(state.pending_queues[queue].heap.spec, labels)
+    return admits_namespace(state.pending_queues[queue].heap.spec, namespace, state.namespaces)
 
 
 # --- flavors, quotas, topologies

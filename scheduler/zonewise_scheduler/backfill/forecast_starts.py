@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.backfill.quota_profile import usage_requests
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
-from zonewise_scheduler.quota.queue.heads import matches_namespace
+from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-    from zonewise_scheduler.quota.api.workload_types import Admission, Workload
+    from zonewise_scheduler.quota.api.workload_types import Admission
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
@@ -77,7 +77,7 @@ class KnownAdmissions:
         if workload is None or not heap.lacks_only_quota(key):
             return False
         admission = _admission(queue, self._known_shape(state, Head(workload, name)))
-        if admission is None or not _is_selected(state, queue, workload):
+        if admission is None or not admits_namespace(queue.spec, workload.namespace, state.namespaces):
             return False
         admitted = workload.admitted(admission._replace(cluster_queue=name, reserved_at=state.now))
         state.reservations.begin_cycle(state, state.now)
@@ -126,9 +126,3 @@ def _continues_scan(queue: ClusterQueueSnapshot, requests: FlavorRequests) -> bo
 def _may_preempt(queue: ClusterQueueSnapshot) -> bool:
     preemption = queue.spec.preemption
     return preemption.reclaims or preemption.within_cluster_queue not in {"Never", ""}
-
-
-def _is_selected(state: PlannerState, queue: ClusterQueueSnapshot, workload: Workload) -> bool:
-    """Return whether the queue admits workloads of the workload's namespace."""
-    labels = None if state.namespaces is None else state.namespaces.get(workload.namespace, {})
-    return matches_namespace(queue.spec, labels)

@@ -39,7 +39,7 @@ from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
-from zonewise_scheduler.quota.queue.heads import matches_namespace
+from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -134,8 +134,8 @@ def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool
     local = state.router.local_queue(workload)
     if local is None and not is_namespace_deleted:
         return f"there is no LocalQueue {workload.local_queue_key:.160}"
-    labels = None if state.namespaces is None else state.namespaces.get(workload.namespace, {})
-    if (local is not None and local.cluster_queue != queue.name) or not matches_namespace(queue.spec, labels):
+    is_admitted = admits_namespace(queue.spec, workload.namespace, state.namespaces)
+    if (local is not None and local.cluster_queue != queue.name) or not is_admitted:
         return f"ClusterQueue {queue.name} is not for LocalQueue {workload.local_queue_key:.160}"
     return "" if fits(queue, workload.usage) else f"ClusterQueue {queue.name} does not have its quota available"
 

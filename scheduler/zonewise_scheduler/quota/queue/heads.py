@@ -34,13 +34,17 @@ def pop_heads(
             continue
         head = queue.pop(snapshot.local_queue_usage, cycle, selected_heads.get(queue.spec.name, ""))
         if head is not None:
-            labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
             if head.workload.failed_checks:
                 head = head._replace(inadmissible_reason="checks")
-            elif not matches_namespace(queue.spec, labels):
+            elif not admits_namespace(queue.spec, head.workload.namespace, namespaces):
                 head = head._replace(inadmissible_reason="namespace")
             heads.append(head)
     return heads
+
+
+def admits_namespace(spec: ClusterQueue, namespace: str, namespaces: Mapping[str, Mapping[str, str]] | None) -> bool:
+    """Return whether a queue admits workloads of a namespace. `namespaces`: as for pop_heads()."""
+    return matches_namespace(spec, None if namespaces is None else namespaces.get(namespace, {}))
 
 
 def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
