@@ -60,7 +60,7 @@ def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
             reservations_by_queue[name],
             pass_state.due_tries,
             admissions,
-            may_reserve=pass_state.postponed_counts[name] < MAX_POSTPONED,
+            may_reserve=len(pass_state.postponed.get(name, ())) < MAX_POSTPONED,
         )
         if key:
             due[name] = key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ class PassState:
         """The last tried flavors of each cycle whose flavor scan the next cycle continues, by workload key."""
         self.deferred_requeues: list[Decision] = []
         """Decisions about workloads that are requeued only when the pass ends."""
-        self.postponed: list[Head] = []
-        """Due heads whose starts are too far away to be reserved."""
-        self.postponed_counts: Counter[str] = Counter()
-        """Their number by queue."""
+        self.postponed: defaultdict[str, list[Head]] = defaultdict(list)
+        """Due heads whose starts are too far away to be reserved, by queue."""
         self.without_start: list[Head] = []
         """Due heads for which no start was found."""
         self.admitted: list[Workload] = []
@@ -92,5 +90,4 @@ class PassState:
 
     def postpone(self, head: Head) -> None:
         """Record that the start of a due head is too far away to be reserved."""
-        self.postponed.append(head)
-        self.postponed_counts[head.cluster_queue] += 1
+        self.postponed[head.cluster_queue].append(head)

@@ -329,17 +329,17 @@ def _keep_unreserved(pass_state: PassState) -> None:
 
     The last one that was due in each queue may still be the first of its queue, so it is removed before it is added.
     """
-    state, unreserved = pass_state.state, (*pass_state.postponed, *pass_state.without_start)
+    queues, postponed = pass_state.state.pending_queues, pass_state.postponed
+    unreserved = [*(head for heads in postponed.values() for head in heads), *pass_state.without_start]
     keys = {head.workload.key for head in unreserved}
     for head in unreserved:
-        state.pending_queues[head.cluster_queue].remove_due(keys)
-    for head in pass_state.postponed:
-        state.pending_queues[head.cluster_queue].make_due(head.workload)
-    for name in {head.cluster_queue for head in pass_state.postponed}:
-        postponed = (head.workload.key for head in pass_state.postponed if head.cluster_queue == name)
-        state.pending_queues[name].postponed = frozenset(postponed)
+        queues[head.cluster_queue].remove_due(keys)
+    for name, heads in postponed.items():
+        for head in heads:
+            queues[name].make_due(head.workload)
+        queues[name].postponed = frozenset(head.workload.key for head in heads)
     for head in pass_state.without_start:
-        state.pending_queues[head.cluster_queue].keep_without_start(head.workload)
+        queues[head.cluster_queue].keep_without_start(head.workload)
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:
