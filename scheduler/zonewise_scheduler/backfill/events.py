@@ -176,12 +176,7 @@ def reconfigure(
     Running workloads still count. Pending workloads keep their order, and their reservations if these are still
     feasible. `placements`: the new topologies, without workloads.
     """
-    submitted = [
-        (workload, queue)
-        for key, queue in state.pending.items()
-        if (workload := state.pending_workload(key)) is not None
-    ]
-    submitted += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
+    submitted = _submitted(state)
     state.router = QueueRouter(configuration.local_queues)
     running = _with_new_defaults(state, configuration)
     state.snapshot, state.removed_queues = rebuild_snapshot(state.snapshot, configuration, running, placements)
@@ -213,19 +208,17 @@ def change_local_queues(state: PlannerState, configuration: QueueConfiguration) 
     """
     if not _only_local_queues_change(state, configuration):
         return False
-    old, new = state.router.local_queue_by_key or {}, QueueRouter(configuration.local_queues)
-    keys = old.keys() | (new.local_queue_by_key or {})
-    changed = {key for key in keys if old.get(key) != (new.local_queue_by_key or {}).get(key)}
-    state.router, state.configuration = new, configuration
-    pending = [(state.pending_workload(key), queue) for key, queue in state.pending.items()]
-    pending += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
-    for workload, queue in pending:
-        if workload is not None and workload.local_queue_key in changed:
+    router = QueueRouter(configuration.local_queues)
+    old, new = state.router.local_queue_by_key or {}, router.local_queue_by_key or {}
+    changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    state.router, state.configuration = router, configuration
+    for workload, queue in _submitted(state):
+        if workload.local_queue_key in changed:
             submit(state, workload, queue)
     for run in list(state.running_workloads):
         if run.workload.local_queue_key not in changed:
             continue
-        workload = new.with_default_walltime(run.workload, state.snapshot.cluster_queue_of(run.workload).spec)
+        workload = router.with_default_walltime(run.workload, state.snapshot.cluster_queue_of(run.workload).spec)
         if workload is run.workload:
             review_running(state, workload)
         else:
@@ -258,6 +251,13 @@ def nodes_changed(state: PlannerState) -> None:
     """Record that nodes or their available resources may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
     state.must_check_reservations = state.must_retry = True
+
+
+def _submitted(state: PlannerState) -> list[tuple[Workload, str]]:
+    """Return the pending and inadmissible workloads, each with the ClusterQueue to which submit() sends it again."""
+    pending = ((state.pending_workload(key), queue) for key, queue in state.pending.items())
+    submitted = [(workload, queue) for workload, queue in pending if workload is not None]
+    return submitted + [(entry.workload, entry.queue) for entry in state.inadmissible.values()]
 
 
 def _only_local_queues_change(state: PlannerState, configuration: QueueConfiguration) -> bool:
