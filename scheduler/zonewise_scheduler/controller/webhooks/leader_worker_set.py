@@ -15,10 +15,9 @@ from zonewise_scheduler.controller.pods.group_owner import LEADER, WORKER
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTATION, ROLE_HASH_ANNOTATION
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.field_checks import problem
-from zonewise_scheduler.controller.webhooks.replicated_pods import queue_changes
-from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
-from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP, PREFERRED_TOPOLOGY, QUEUE_LABEL, REQUIRED_TOPOLOGY
-from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
+from zonewise_scheduler.controller.webhooks.queued_templates import mark_template, queue_changes
+from zonewise_scheduler.controller.webhooks.rules import queue_name
+from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
 if TYPE_CHECKING:
@@ -39,14 +38,13 @@ def queued_leader_worker_set(obj: Json) -> Json:
     """
     queued = copy.deepcopy(obj)
     template = object_in(object_in(queued, "spec", ""), "leaderWorkerTemplate", "spec.")
-    labels = {name: value for name, value in labels_of(obj).items() if name in {QUEUE_LABEL, PRIORITY_CLASS_LABEL}}
     has_leader = template.get("leaderTemplate") is not None
     if has_leader:
-        _mark(template, "leaderTemplate", labels, {ROLE_HASH_ANNOTATION: LEADER})
+        mark_template(obj, template, _PATH, "leaderTemplate", {ROLE_HASH_ANNOTATION: LEADER})
     annotations = {ROLE_HASH_ANNOTATION: WORKER if has_leader else DEFAULT_POD_SET}
     if has_leader and POD_SET_GROUP not in _annotations(template, "workerTemplate"):
         annotations[POD_INDEX_OFFSET_ANNOTATION] = "1"
-    _mark(template, "workerTemplate", labels, annotations)
+    mark_template(obj, template, _PATH, "workerTemplate", annotations)
     return queued
 
 
@@ -95,12 +93,3 @@ def _annotations(owner: Json, name: str) -> Json:
 def _is_placed(template: Json) -> bool:
     annotations = object_in(object_in(template, "metadata", _PATH), "annotations", _PATH)
     return REQUIRED_TOPOLOGY in annotations or PREFERRED_TOPOLOGY in annotations
-
-
-def _mark(owner: Json, name: str, labels: Json, annotations: Json) -> None:
-    template = object_in(owner, name, _PATH)
-    metadata = {**object_in(template, "metadata", f"{_PATH}{name}.")}
-    path = f"{_PATH}{name}.metadata."
-    metadata["labels"] = {**object_in(metadata, "labels", path), **labels}
-    metadata["annotations"] = {**object_in(metadata, "annotations", path), **annotations}
-    owner[name] = {**template, "metadata": metadata}
