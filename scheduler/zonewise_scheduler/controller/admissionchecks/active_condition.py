@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import ADMISSION_CHECKS
-from zonewise_scheduler.controller.admissionchecks.provisioning_config import config_of_check, is_provisioning_check
+from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
+    config_of_check,
+    controller_of_check,
+    is_provisioning_check,
+)
 from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import Condition, find_condition, with_conditions
@@ -45,7 +48,7 @@ def active_condition_write(check: Json, configs: Mapping[str, Json], now: float)
 
 def _active_condition(check: Json, configs: Mapping[str, Json]) -> Condition | None:
     """Return the condition that a check should have; None: another controller sets it."""
-    if FieldReader(check, "", []).child("spec").text("controllerName") == MULTIKUEUE_CONTROLLER:
+    if controller_of_check(check) == MULTIKUEUE_CONTROLLER:
         return _UNSUPPORTED
     if not is_provisioning_check(check):
         return None

@@ -69,9 +69,14 @@ def read_provisioning_config(obj: Mapping[str, object]) -> ProvisioningConfig:
     return config
 
 
+def controller_of_check(check: Mapping[str, object]) -> str:
+    """Return the name of the controller that decides an AdmissionCheck; "" if it is not readable."""
+    return FieldReader(check, "", []).child("spec").text("controllerName")
+
+
 def is_provisioning_check(check: Mapping[str, object]) -> bool:
     """Return whether this controller decides an AdmissionCheck."""
-    return FieldReader(check, "", []).child("spec").text("controllerName") == PROVISIONING_REQUEST_CONTROLLER
+    return controller_of_check(check) == PROVISIONING_REQUEST_CONTROLLER
 
 
 def config_of_check(check: Mapping[str, object], configs: Mapping[str, Json]) -> ProvisioningConfig:
