@@ -65,10 +65,6 @@ def _value(value: object, name: str) -> object:
     return _known(cast("dict[str, Any]", value), (name,)).get(name) if isinstance(value, dict) else None
 
 
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, dict)
-
-
 def _items(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
@@ -105,7 +101,10 @@ def _alternatives(value: object) -> object:
 
 
 def _alternative(value: object) -> object:
-    return {"matchFeatures": _terms(_value(value, "matchFeatures"))} if _is_mapping(value) else value
+    if not isinstance(value, dict):
+        return value
+    fields = _known(cast("dict[str, Any]", value), _ALTERNATIVE_FIELDS)
+    return {"matchFeatures": _terms(fields.get("matchFeatures"))}
 
 
 def _terms(value: object) -> object:
