@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.nodes.filters.filter_plugins import node_ports, node_resources_fit
-from zonewise_scheduler.nodes.node.node_info import PodInfo
+from zonewise_scheduler.nodes.node.node_info import PodInfo, remove_missing_extended_resources
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 
 if TYPE_CHECKING:
@@ -44,11 +44,15 @@ class Bindings:
         return self.requested.get(uid) or self._ledger.bound_node(uid) or ""
 
     def insufficient(self, uid: str, constraints: Constraints, node: str) -> str | None:
-        """Return why a node has too little left for a pod; None also if the node's amounts are unknown."""
+        """Return why a node has too little left for a pod; None also if the node's amounts are unknown.
+
+        The node has passed the filters of kube-scheduler or ours. So an extended resource that it lacks does not count.
+        """
         info = self._infos.get(node)
         if info is None or info.allocatable == NO_RESOURCES or self._infos.node_of(uid) == node:
             return None
-        return node_resources_fit(constraints, info) or node_ports(constraints, info)
+        requests = remove_missing_extended_resources(constraints.requests, info)
+        return node_resources_fit(constraints._replace(requests=requests), info) or node_ports(constraints, info)
 
     def reserve(self, uid: str, constraints: Constraints, node: str, at: float) -> None:
         """Count the requests and host ports of an unbound pod on a node."""

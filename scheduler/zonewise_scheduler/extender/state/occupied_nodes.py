@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.nrt.holdings import UNATTRIBUTED, Holdings, holdings_key
 from zonewise_scheduler.nodes.assumed.exclusive_resources import holds_resources
-from zonewise_scheduler.nodes.node.node_info import available
+from zonewise_scheduler.nodes.node.node_info import available, extended_resources
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.nodes.preemption.release import memory_zones
 from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
@@ -18,12 +18,13 @@ from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Set
 
-    from zonewise_scheduler.admission.node import NodeKind, NodeState, Resource
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.extender.objects.running_pods import NodePod, RunningPods
     from zonewise_scheduler.extender.state.node_infos import NodeInfos
     from zonewise_scheduler.extender.state.nominations import Nominations
     from zonewise_scheduler.nodes.assumed.ledger import Ledger
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 
 class OccupiedNodes:
@@ -64,6 +65,7 @@ class OccupiedNodes:
             for each in self._nominations.on_node(name, besides=uid, priority=priority)
             if each.preemptor.uid not in assumed  # the pod counts already
         ]
+        info = self._info(name)
         return OccupiedNode(
             name=name,
             reported=occupancy.reported,
@@ -73,7 +75,8 @@ class OccupiedNodes:
             unattributed=unattributed,
             leaving=tuple(_leaving(observed, held)),
             nominated=tuple(each.preemptor.shape for each in nominated),
-            available=self._available(name),
+            available=None if info is None else available(info),
+            extended_resources=frozenset() if info is None else extended_resources(info),
         )
 
     def _after(self, state: NodeState, shapes: Iterable[PodShape]) -> NodeState:
@@ -82,9 +85,9 @@ class OccupiedNodes:
             state = self._ledger.admit(state, shape).after or state
         return state
 
-    def _available(self, name: str) -> Resource | None:
+    def _info(self, name: str) -> NodeInfo | None:
         info = self._infos.get(name)
-        return None if info is None or info.allocatable == NO_RESOURCES else available(info)
+        return None if info is None or info.allocatable == NO_RESOURCES else info
 
 
 def _running_pods(

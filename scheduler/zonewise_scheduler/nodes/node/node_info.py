@@ -16,7 +16,7 @@ from zonewise_common.k8s.taints import Taint, read_taints
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.report.node_facts import NodeFacts
 from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
-from zonewise_scheduler.admission.resource_names import is_compute
+from zonewise_scheduler.admission.resource_names import is_compute, is_extended_resource_name
 from zonewise_scheduler.nodes.node.host_ports import HostPort, host_ports
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, bound_pod_requests, new_resource
 
@@ -115,6 +115,29 @@ def remove_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
 def available(node: NodeInfo) -> Resource:
     """Return allocatable minus requested; negative if the requests exceed it."""
     return add_resources(node.allocatable, node.requested, -1)
+
+
+def extended_resources(node: NodeInfo) -> frozenset[str]:
+    """Return the extended resources in a node's allocatable."""
+    return frozenset(name for name, _ in node.allocatable.scalar_resources if is_extended_resource_name(name))
+
+
+def lacks(node: NodeInfo, resource: str) -> bool:
+    """Return whether a node has none of an extended resource, even when it is idle."""
+    if node.allocatable == NO_RESOURCES or not is_extended_resource_name(resource):
+        return False
+    return all(name != resource for name, _ in node.allocatable.scalar_resources)
+
+
+def remove_missing_extended_resources(requests: Resource, node: NodeInfo) -> Resource:
+    """Return requests without the extended resources that a node lacks.
+
+    If kube-scheduler passes such a node, a DeviceClass provides the resource by its extendedResourceName (KEP-5004), or
+    kube-scheduler ignores the resource (ignoredResources, ignoredByScheduler). The kubelet does not count it either
+    (pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources).
+    """
+    offered = tuple(entry for entry in requests.scalar_resources if not lacks(node, entry[0]))
+    return requests if offered == requests.scalar_resources else requests._replace(scalar_resources=offered)
 
 
 def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.predicate import compute_pod_resource_request
+from zonewise_scheduler.admission.resource_names import is_extended_resource_name
 from zonewise_scheduler.nodes.node.node_info import add_resources
 from zonewise_scheduler.nodes.preemption.release import memory_zones, release
 
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState, Resource
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
+
+
+_UNCOUNTED = 1 << 62
+"""Available amount of a resource that does not count."""
+
+
+def available_to(node: OccupiedNode, shape: PodShape) -> Resource | None:
+    """Return what a node has available to a pod; None: do not check."""
+    if node.available is None:
+        return None
+    requested = compute_pod_resource_request(shape).scalar_resources
+    uncounted = {
+        name: _UNCOUNTED
+        for name, _ in requested
+        if is_extended_resource_name(name) and name not in node.extended_resources
+    }
+    amounts = dict(node.available.scalar_resources) | uncounted
+    return node.available._replace(scalar_resources=tuple(sorted(amounts.items())))
 
 
 class Admissions:
@@ -57,7 +76,7 @@ class Admissions:
         return verdict.admitted and not verdict.uncertain
 
     def _available(self, ended: Sequence[RunningPod]) -> Resource | None:
-        available = self._node.available
+        available = available_to(self._node, self._shape)
         if available is not None:
             for pod in ended:
                 available = add_resources(available, compute_pod_resource_request(pod.shape))

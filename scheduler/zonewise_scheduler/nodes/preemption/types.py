@@ -64,6 +64,8 @@ class OccupiedNode(NamedTuple):
     """Pods of at least the preemptor's priority that wait for capacity on the node; they come before the preemptor."""
     available: Resource | None = None
     """The node's allocatable minus the requests of all its pods, including assumed ones; None: do not check."""
+    extended_resources: frozenset[str] = frozenset()
+    """The extended resources in the node's allocatable. No other counts (remove_missing_extended_resources)."""
 
 
 class Victims(NamedTuple):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.cpumanager import guaranteed_cpus
 from zonewise_scheduler.admission.predicate import insufficient_resources
-from zonewise_scheduler.nodes.preemption.admissions import Admissions
+from zonewise_scheduler.nodes.preemption.admissions import Admissions, available_to
 from zonewise_scheduler.nodes.preemption.cost import by_importance, priority_cost, victims_cost
 from zonewise_scheduler.nodes.preemption.types import Victims
 
@@ -46,7 +46,8 @@ def select_victims(
 
 def eligible_victims(node: OccupiedNode, preemptor: Preemptor, budgets: Budgets) -> list[RunningPod]:
     """Return the pods that may be preempted, the cheapest first."""
-    short = node.available is not None and insufficient_resources(preemptor.shape, node.available)
+    available = available_to(node, preemptor.shape)
+    short = available is not None and insufficient_resources(preemptor.shape, available)
     pods = (
         pod
         for pod in node.pods

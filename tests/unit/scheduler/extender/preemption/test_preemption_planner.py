@@ -72,6 +72,15 @@ def test_the_zone_of_an_ended_pod_is_released_once() -> None:
     assert names(cluster.planner.plan(preemptor, ["n"])) == ("a",)
 
 
+def test_a_preemptor_whose_device_comes_from_a_device_class() -> None:
+    """No node has the resource, but kube-scheduler proposes one: its victims are those of a pod without a device."""
+    cluster = fragmented()
+    preemptor = cluster.wait("high", pod_shape((6, 1)))
+    assert names(cluster.planner.plan(preemptor, ["m", "n"])) == ("b",)
+    [refined] = cluster.planner.refine(preemptor, {"n": ProposedVictims(("uid-a",), 0)})
+    assert [pod.name for pod in refined.pods] == ["b"]
+
+
 @pytest.mark.parametrize("reason", ["stale report", "backoff"])
 def test_a_node_that_rejects_the_pod_anyway(reason: str) -> None:
     """No pod ends on a node that would reject the preemptor afterwards; another node has the victims."""

@@ -84,3 +84,22 @@ def test_only_a_requested_binding_is_confirmed() -> None:
     parts.requested["p"] = "n"
     parts.confirm(pod, "n")
     assert ledger.node_of("p") == "n"
+
+
+def test_a_resource_that_the_node_lacks() -> None:
+    """kube-scheduler has passed the node, so something else provides the resource. Hugepages always count."""
+    parts, _ = bindings()
+    for name, fits_on_node in (("example.com/gpu", True), ("hugepages-2Mi", False)):
+        requests = TWO.requests._replace(scalar_resources=((name, 1),))
+        assert (parts.insufficient("p", Constraints(requests), "n") is None) is fits_on_node
+
+
+def test_a_resource_that_is_in_use() -> None:
+    """A device plugin provides the resource, so its amount counts."""
+    infos, gpu = NodeInfos(), (("example.com/gpu", 1),)
+    infos.set_node(NodeInfo("n", allocatable=Resource(9_000, 1 << 30, 10, 0, gpu)))
+    parts = Bindings(Ledger(), infos, TIMEOUT)
+    constraints = Constraints(TWO.requests._replace(scalar_resources=gpu))
+    assert parts.insufficient("p", constraints, "n") is None
+    parts.reserve("p", constraints, "n", 0.0)
+    assert parts.insufficient("q", constraints, "n") == "Insufficient example.com/gpu"

@@ -153,3 +153,13 @@ def test_many_pods() -> None:
     assert len(victims.pods) == 20
     admissions = Admissions(node, cpu_pod(20))
     assert not any(admissions.admitted([each for each in victims.pods if each is not pod]) for pod in victims.pods)
+
+
+def test_an_extended_resource_that_the_node_lacks() -> None:
+    """The kubelet does not count it, so victims are found as for the pod without it."""
+    node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [0, 5])._replace(available=Resource(0, 100 * UNIT, 10, 0))
+    [container] = cpu_pod(8).containers
+    shape = cpu_pod(8)._replace(containers=(container._replace(devices=(("example.com/gpu", 1),)),))
+    assert names(select_victims(node, preemptor_of(shape), {})) == {"p0"}
+    offering = node._replace(extended_resources=frozenset({"example.com/gpu"}))
+    assert select_victims(offering, preemptor_of(shape), {}) is None
