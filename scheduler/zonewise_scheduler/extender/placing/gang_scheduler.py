@@ -261,7 +261,7 @@ class GangScheduler:
         """Return whether our own filters decide exactly about all members."""
         with self._state.lock:
             waiting = self._state.waiting
-            return all(pod.spec.is_exact and not waiting.may_be_excluded(pod) for pod in unit.pods)
+            return all(waiting.is_exact(pod) for pod in unit.pods)
 
     def _exclude(self, held: _Held) -> None:
         """Exclude a node that kube-scheduler rejected for a pod, and forget the nodes held for the rest of the gang.

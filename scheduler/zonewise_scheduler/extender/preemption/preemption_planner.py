@@ -205,8 +205,7 @@ class PreemptionPlanner:
             return waiting is not None and self._is_exact(waiting)
 
     def _is_exact(self, waiting: WaitingPod) -> bool:
-        is_excluded = self._state.waiting.may_be_excluded(waiting)
-        return not is_excluded and waiting.spec.is_exact and not waiting.spec.constraints.ports
+        return self._state.waiting.is_exact(waiting) and not waiting.spec.constraints.ports
 
 
 def _gang_cost(preemption: GangPreemption) -> Cost:

@@ -24,6 +24,8 @@ BURST_PAUSE = 0.05
 """Seconds without a new pod after which a burst of pods is over."""
 MAX_BURST_WAIT = 0.25
 """Maximum seconds for which the first filter call of a pod waits for the rest of its burst."""
+DELEGATION_LIFETIME = 3600.0
+"""Seconds for which a resource counts as delegated. The node may have lacked it only while its plugin restarted."""
 REQUEST_LIFETIME = 60.0
 """Seconds after which a filtered pod that was never observed counts as gone."""
 
@@ -57,10 +59,14 @@ class WaitingPods:
     kube-scheduler has tried a pod if it has called the filter for it. It makes no such call if its own filters reject
     every node. The pod's condition then shows the attempt, and counts if that scheduler has called the filter for any
     pod before.
+
+    kube-scheduler does not count a delegated resource on nodes that lack it, since a DeviceClass provides it there
+    (KEP-5004) or a profile ignores it. Only kube-scheduler can place the pods that request such a resource.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        self._delegated: dict[str, float] = {}  # by resource: until when it counts as delegated
         self._requested: dict[str, float] = {}  # by UID: when kube-scheduler filtered it first
         self._calls: dict[str, float] = {}  # the same for pods whose first filter call waits
         self._withdrawn: set[str] = set()
@@ -178,11 +184,14 @@ class WaitingPods:
         return pods
 
     def expire(self, at: float) -> None:
-        """Drop the filtered pods that were never observed."""
+        """Drop the filtered pods that were never observed, and old delegations."""
         for times in (self._requested, self._calls):
             for uid in [uid for uid, since in times.items() if since + REQUEST_LIFETIME <= at]:
                 if uid not in self._pods:
                     del times[uid]
+        for resource in [resource for resource, until in self._delegated.items() if until <= at]:
+            del self._delegated[resource]
+            self.version += 1
 
     def withdraw(self, uid: str) -> None:
         """Leave a pod to kube-scheduler until kube-scheduler filters it again."""
@@ -201,6 +210,26 @@ class WaitingPods:
         """Return whether another pod's required anti-affinity may keep a pod away from some nodes."""
         return bool(self._anti_affinity) and self._anti_affinity.may_exclude(pod.pod.namespace, dict(pod.spec.labels))
 
+    # --- resources
+
+    def delegate(self, resource: str, at: float) -> None:
+        """Record that kube-scheduler has passed a node that lacks an extended resource of its pod."""
+        self.version += resource not in self._delegated
+        self._delegated[resource] = at + DELEGATION_LIFETIME
+
+    def undelegated(self, pod: WaitingPod) -> list[str]:
+        """Return the resources of a pod besides CPU, memory and storage that are not known to be delegated."""
+        return [name for name, _ in pod.spec.constraints.requests.scalar_resources if name not in self._delegated]
+
+    def is_exact(self, pod: WaitingPod) -> bool:
+        """Return whether our own filters decide exactly about a pod by itself."""
+        scalar_resources = pod.spec.constraints.requests.scalar_resources
+        return (
+            pod.spec.is_exact
+            and not self.may_be_excluded(pod)
+            and not (self._delegated and any(name in self._delegated for name, _ in scalar_resources))
+        )
+
     # --- units
 
     def is_bindable(self, pod: WaitingPod) -> bool:
@@ -218,7 +247,7 @@ class WaitingPods:
         return spec.unschedulable and spec.scheduler in self._schedulers and uid not in self._withdrawn
 
     def _is_exact(self, pod: WaitingPod) -> bool:
-        return pod.spec.is_exact and not pod.spec.gated and not self.may_be_excluded(pod)
+        return not pod.spec.gated and self.is_exact(pod)
 
     def units(self) -> list[PodUnit]:
         """Return the units that a pass may bind, best rank first: kube-scheduler has tried each of their pods."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.nodes.filters.filter_plugins import run_filter_plugins
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.node.node_info import lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,6 +47,11 @@ class FilterTable:
         row = self._rows.get(name)
         info = None if row is None else self._table.infos[row]
         return info is not None and run_filter_plugins(pod, info) is None
+
+    def is_lacking(self, resource: str, names: Iterable[str]) -> bool:
+        """Return whether one of the nodes has none of an extended resource, even when it is idle."""
+        infos = (self._table.infos[row] for name in names if (row := self._rows.get(name)) is not None)
+        return any(info is not None and lacks(info, resource) for info in infos)
 
     def passing(self, pod: Constraints) -> PassingNodes:
         """Return the nodes that pass every filter."""

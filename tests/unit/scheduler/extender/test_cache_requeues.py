@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.cache_harness import WHOLE, CacheHarness, pod
-from support.extender_caches import DirectCluster, candidates
+from support.extender_caches import DirectCluster, candidates, full_cluster
 from support.ledger_kubelets import pod_shape
 from support.preemption_clusters import SIX, fragmented
+from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.state.nominations import SETTLE
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, LedgerTimeouts
@@ -160,3 +161,16 @@ def test_pods_that_were_tried_before_the_start(direct_binding: bool) -> None:
     assert cluster.cache.pods_to_requeue() == []
     assert cluster.filter("b").node == "n"
     assert cluster.run_pass() == ({"a": "n"} if direct_binding else {})
+
+
+def test_a_pod_whose_device_comes_from_a_device_class() -> None:
+    """kube-scheduler passes nodes that lack the resource. The extender requeues the pod, which no pass can bind."""
+    cluster = full_cluster()
+    gpu = Constraints(Resource(8_000, 0, 1, 0, (("example.com/gpu", 1),)))
+    cluster.create("r", pod_shape((8, 0)), constraints=gpu)
+    assert cluster.filter("r").node == ""
+    cluster.end("p")
+    cluster.report("n")
+    assert cluster.run_pass() == {}
+    assert [pending.name for pending in cluster.cache.pods_to_requeue()] == ["r"]
+    assert cluster.filter("r").node == "n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from support.ledger_kubelets import SHARED, pod_shape
 from zonewise_common.k8s.labels import Requirement
+from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
-from zonewise_scheduler.extender.state.waiting_pods import REQUEST_LIFETIME, WaitingPods
+from zonewise_scheduler.extender.state.waiting_pods import DELEGATION_LIFETIME, REQUEST_LIFETIME, WaitingPods
 from zonewise_scheduler.nodes.assumed.types import PendingPod
 from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityTerm
 from zonewise_scheduler.nodes.filters.constraints import Constraints
@@ -130,3 +131,21 @@ def test_the_version_changes_with_the_pods() -> None:
     assert pods.version == version
     pods.observe(pod("b"), SPEC, 3.0)
     assert pods.version > version
+
+
+def test_delegated_resources() -> None:
+    """Pods that request a delegated resource are left to kube-scheduler until the delegation is old."""
+    gpu = Constraints(Resource(1_000, 0, 1, 0, (("example.com/gpu", 1),)))
+    pods = with_pods(a=SPEC._replace(constraints=gpu), b=SPEC)
+    [waiting] = [each for each in pods.tried() if each.pod.name == "a"]
+    assert pods.undelegated(waiting) == ["example.com/gpu"]
+    version = pods.version
+    pods.delegate("example.com/gpu", 1.0)
+    assert pods.version > version
+    assert pods.undelegated(waiting) == []
+    assert names(pods) == ["b"]
+    assert [each.pod.name for each in pods.left_to_scheduler()] == ["a"]
+    pods.expire(DELEGATION_LIFETIME)
+    assert names(pods) == ["b"]
+    pods.expire(1.0 + DELEGATION_LIFETIME)
+    assert names(pods) == ["a", "b"]
