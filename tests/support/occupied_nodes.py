@@ -10,6 +10,7 @@ from support.any_nodes import kinds, pods
 from zonewise_common.nrt.holdings import Holdings
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import idle_node
+from zonewise_scheduler.admission.predicate import compute_pod_resource_request
 from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ def place(
             state = verdict.after
             holdings = holdings_of(verdict.assignments)
             running.append(
-                RunningPod(f"u{index}", "ns", f"p{index}", shape, priority, 100.0 + index % 3, holdings)
+                RunningPod(
+                    f"u{index}", "ns", f"p{index}", shape, compute_pod_resource_request(shape), priority,
+                    100.0 + index % 3, holdings,
+                )
             )  # fmt: skip
     return OccupiedNode("n", state, state, (), tuple(running))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import object_in
 from zonewise_scheduler.admission.node import amounts_by_resource
-from zonewise_scheduler.admission.predicate import compute_pod_resource_request
 from zonewise_scheduler.extender.state.gang_members import MemberState
 from zonewise_scheduler.nodes.filters.filter_plugins import taint_toleration
 from zonewise_scheduler.nodes.node.node_info import available
@@ -165,7 +164,7 @@ class PreemptionPlanner:
             if info is not None:
                 left.update({name: max(size, 0) for name, size in amounts_by_resource(available(info))})
         for pod in (pod for each in victims for pod in each.pods):
-            left.update(dict(amounts_by_resource(compute_pod_resource_request(pod.shape))))
+            left.update(dict(amounts_by_resource(pod.requests)))
         return all(left[name] >= size for name, size in amounts_by_resource(gang.min_resources))
 
     def _domains(self, gang: _PreemptingGang, names: Sequence[str]) -> list[list[str]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.nodes.node.node_info import NodeInfo, add_pod, remove_pod
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.nodes.node.node_info import PodInfo
 
 
@@ -38,6 +40,11 @@ class NodeInfos:
         """Return the node of a pod, or None for an unknown pod."""
         node, _ = self._pods.get(uid, (None, None))
         return node
+
+    def requests(self, uid: str) -> Resource:
+        """Return the requests of a pod; none for an unknown pod."""
+        _, pod = self._pods.get(uid, ("", None))
+        return NO_RESOURCES if pod is None else pod.requests
 
     def take_changed(self) -> list[str]:
         """Return the nodes that have changed since the last call."""

@@ -58,7 +58,7 @@ class OccupiedNodes:
             return None  # the pod is being bound to this node
         state = self._after(occupancy.reported, assumed.values()) if released else occupancy.state
         observed = [each for each in on_node if each.pod.uid not in assumed]
-        pods = tuple(_running_pods(observed, held, occupancy.state.kind, budgets_of, released))
+        pods = tuple(self._running_pods(observed, held, occupancy.state.kind, budgets_of, released))
         unattributed = memory_zones(held[UNATTRIBUTED]) if UNATTRIBUTED in held else 0
         nominated = [
             each
@@ -89,27 +89,27 @@ class OccupiedNodes:
         info = self._infos.get(name)
         return None if info is None or info.allocatable == NO_RESOURCES else info
 
-
-def _running_pods(
-    observed: Iterable[NodePod],
-    held: Mapping[str, Holdings],
-    kind: NodeKind,
-    budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None,
-    released: Set[str],
-) -> Iterable[RunningPod]:
-    keyed = [(holdings_key(each.pod.namespace, each.pod.name), each) for each in observed]
-    counts: dict[str, int] = {}
-    for key, _ in keyed:
-        counts[key] = counts.get(key, 0) + 1
-    for key, (pod, fields) in keyed:
-        holdings = held.get(key) if counts[key] == 1 else None
-        if holdings is None and (pod.uid in released or not holds_resources(kind, pod.shape)):
-            holdings = Holdings()
-        yield RunningPod(
-            pod.uid, pod.namespace, pod.name, pod.shape, fields.priority,
-            pod.started if pod.started is not None else float("inf"), holdings, fields.terminating,
-            budgets_of(pod.namespace, pod.name, fields.labels) if budgets_of is not None else (), fields.static,
-        )  # fmt: skip
+    def _running_pods(
+        self,
+        observed: Iterable[NodePod],
+        held: Mapping[str, Holdings],
+        kind: NodeKind,
+        budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None,
+        released: Set[str],
+    ) -> Iterable[RunningPod]:
+        keyed = [(holdings_key(each.pod.namespace, each.pod.name), each) for each in observed]
+        counts: dict[str, int] = {}
+        for key, _ in keyed:
+            counts[key] = counts.get(key, 0) + 1
+        for key, (pod, fields) in keyed:
+            holdings = held.get(key) if counts[key] == 1 else None
+            if holdings is None and (pod.uid in released or not holds_resources(kind, pod.shape)):
+                holdings = Holdings()
+            yield RunningPod(
+                pod.uid, pod.namespace, pod.name, pod.shape, self._infos.requests(pod.uid), fields.priority,
+                pod.started if pod.started is not None else float("inf"), holdings, fields.terminating,
+                budgets_of(pod.namespace, pod.name, fields.labels) if budgets_of is not None else (), fields.static,
+            )  # fmt: skip
 
 
 def _leaving(observed: Iterable[NodePod], held: Mapping[str, Holdings]) -> Iterable[Holdings]:

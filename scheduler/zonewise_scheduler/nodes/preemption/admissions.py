@@ -79,7 +79,7 @@ class Admissions:
         available = available_to(self._node, self._shape)
         if available is not None:
             for pod in ended:
-                available = add_resources(available, compute_pod_resource_request(pod.shape))
+                available = add_resources(available, pod.requests)
             for shape in self._node.nominated:
                 available = add_resources(available, compute_pod_resource_request(shape), -1)
         return available

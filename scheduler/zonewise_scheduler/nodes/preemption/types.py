@@ -31,6 +31,8 @@ class RunningPod(NamedTuple):
     namespace: str
     name: str
     shape: PodShape
+    requests: Resource
+    """What OccupiedNode.available has subtracted for the pod. During an in-place resize, the shape may differ."""
     priority: int
     started: float
     """Value of status.startTime in seconds since the epoch."""

@@ -8,6 +8,7 @@ import pytest
 
 from zonewise_common.kube.errors import Conflict, NotFound, ServerError, TransportError
 from zonewise_common.nrt.holdings import Holdings
+from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.extender.preemption.evictor import Evictor
 from zonewise_scheduler.nodes.preemption.types import Preemptor, RunningPod
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
 
 SHAPE = PodShape((), "BestEffort")
-VICTIM = RunningPod("uid-v", "lab", "v", SHAPE, 1, 0.0, Holdings())
+VICTIM = RunningPod("uid-v", "lab", "v", SHAPE, Resource(0, 0, 1, 0), 1, 0.0, Holdings())
 PREEMPTOR = Preemptor("uid-p", "lab", "p", SHAPE, 9)
 
 

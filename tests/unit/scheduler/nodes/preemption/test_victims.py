@@ -163,3 +163,13 @@ def test_an_extended_resource_that_the_node_lacks() -> None:
     assert names(select_victims(node, preemptor_of(shape), {})) == {"p0"}
     offering = node._replace(extended_resources=frozenset({"example.com/gpu"}))
     assert select_victims(offering, preemptor_of(shape), {}) is None
+
+
+def test_a_victim_that_is_being_resized() -> None:
+    """Its end frees what counts as its requests on the node, which may differ from its shape."""
+    shared = PodShape((Container("c", "app", 2000, (("memory", UNIT),)),), "Burstable")
+    node = place(TWO_ZONES, [shared, shared], [0, 5])._replace(available=Resource(1000, 100 * UNIT, 10, 0))
+    small = node.pods[0].requests._replace(milli_cpus=500)
+    resized = node._replace(pods=(node.pods[0]._replace(requests=small), node.pods[1]))
+    assert names(select_victims(node, preemptor_of(cpu_pod(3)), {})) == {"p0"}
+    assert names(select_victims(resized, preemptor_of(cpu_pod(3)), {})) == {"p1"}
