@@ -10,6 +10,7 @@ import msgspec
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.admission.report.node_report import NodeReport, read_nrt
+from zonewise_scheduler.extender.objects.allocated_resources import with_allocated_resources
 from zonewise_scheduler.extender.objects.pod_limits import size_problem
 from zonewise_scheduler.extender.objects.running_pods import VictimFields, read_victim_fields
 from zonewise_scheduler.extender.objects.scheduling_spec import read_scheduling_spec
@@ -97,7 +98,7 @@ def decode_pod(raw: msgspec.Raw) -> ObservedPod:
     spec: Json = pod.get("spec") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
     try:
-        shape = read_pod(pod)
+        shape = read_pod(with_allocated_resources(pod))
         problem = size_problem(shape)
     except FieldError as error:
         shape, problem = None, str(error)

@@ -155,3 +155,14 @@ def test_a_value_that_is_not_an_object(decode: Any) -> None:
     """A value that is not a JSON object raises an error; the reflector then keeps its last state."""
     with pytest.raises(msgspec.DecodeError):
         decode(msgspec.Raw(b"[]"))
+
+
+def test_a_pod_with_an_infeasible_resize() -> None:
+    """Its shape has the CPUs that its kubelet has allocated; kube-scheduler counts the same."""
+    allocated = {"cpu": "6", "memory": "1Gi"}
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    statuses = [{"name": "c0", "resources": {"requests": allocated}, "allocatedResources": allocated}]
+    observed = observe({"nodeName": "n"}, phase="Running", conditions=[pending], containerStatuses=statuses)
+    assert observed.shape == pod(container(cpus=6, gib=1))
+    assert observed.info is not None
+    assert observed.info.requests.milli_cpus == 6_000
