@@ -15,6 +15,7 @@ from zonewise_scheduler.extender.objects.pod_limits import size_problem
 from zonewise_scheduler.extender.objects.running_pods import VictimFields, read_victim_fields
 from zonewise_scheduler.extender.objects.scheduling_spec import read_scheduling_spec
 from zonewise_scheduler.extender.objects.start_times import read_start_times, seconds
+from zonewise_scheduler.extender.objects.static_pods import static_uid
 from zonewise_scheduler.nodes.filters.anti_affinity import read_anti_affinity
 from zonewise_scheduler.nodes.node.avoided_conditions import with_avoided_conditions
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
@@ -46,6 +47,7 @@ class ObservedPod(NamedTuple):
     """A pod as the API server shows it."""
 
     uid: str
+    """The UID; for a mirror pod, the identity of its static pod."""
     namespace: str
     name: str
     shape: PodShape | None
@@ -106,8 +108,9 @@ def decode_pod(raw: msgspec.Raw) -> ObservedPod:
         log.warning("pod=%s/%s counts in no zone: %s", namespace, name, problem)
         shape = None
     started, confirmed = read_start_times(pod)
+    uid = static_uid(metadata) or metadata.get("uid", "")
     observed = ObservedPod(
-        metadata.get("uid", ""), namespace, name, shape, spec.get("nodeName", ""), status.get("phase", ""),
+        uid, namespace, name, shape, spec.get("nodeName", ""), status.get("phase", ""),
         started, status.get("reason", ""), status.get("message", ""), confirmed=confirmed,
     )  # fmt: skip
     return observed if observed.terminal else _with_scheduling_fields(observed, pod)

@@ -6,13 +6,12 @@ from collections import Counter
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from zonewise_scheduler.extender.objects.static_pods import static_uid
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.nodes.assumed.types import BoundPod
-
-_MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod, which a kubelet runs from a file (pkg/kubelet/types ConfigMirrorAnnotationKey)."""
 
 
 class VictimFields(NamedTuple):
@@ -22,6 +21,7 @@ class VictimFields(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     """Labels; pods share the strings."""
     terminating: bool = False
+    """False for a static pod: it outlives the deletion of its mirror pod."""
     static: bool = False
 
 
@@ -37,11 +37,12 @@ def read_victim_fields(pod: Mapping[str, Any]) -> VictimFields:
     spec, metadata = _object(pod.get("spec")), _object(pod.get("metadata"))
     priority = spec.get("priority")
     labels = _object(metadata.get("labels")).items()
+    static = bool(static_uid(metadata))
     return VictimFields(
         priority if isinstance(priority, int) else 0,
         tuple(sorted((intern(key), intern(value)) for key, value in labels if isinstance(value, str))),
-        metadata.get("deletionTimestamp") is not None,
-        _MIRROR in _object(metadata.get("annotations")),
+        metadata.get("deletionTimestamp") is not None and not static,
+        static,
     )
 
 

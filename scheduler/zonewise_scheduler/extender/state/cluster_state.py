@@ -15,6 +15,7 @@ from zonewise_scheduler.extender.fallback_policy import ALLOW
 from zonewise_scheduler.extender.formatting import describe_state
 from zonewise_scheduler.extender.objects.running_pods import RunningPods
 from zonewise_scheduler.extender.state.bindings import Bindings
+from zonewise_scheduler.extender.state.deleted_mirror_pods import DeletedMirrorPods
 from zonewise_scheduler.extender.state.gang_members import GangMembers, MemberState
 from zonewise_scheduler.extender.state.node_infos import NodeInfos
 from zonewise_scheduler.extender.state.node_reports import NodeReports
@@ -82,6 +83,7 @@ class ClusterState:
         self.nominated = NominatedPods(self.ledger, self.infos, self.running, self.waiting)
         self._reports = NodeReports()
         self._reported: set[str] = set()
+        self._mirrors = DeletedMirrorPods()
         self._gone: dict[str, float] = {}  # by UID: when a pod was deleted
 
     # --- events
@@ -109,7 +111,10 @@ class ClusterState:
             if new is not None:
                 replaces = old.report.version if old is not None else ""
                 report = self._reports.set(new.report, self.infos.get(new.report.node))
-                self.ledger.update_report(report, self._clock(), published=new.published, replaces=replaces)
+                now = self._clock()
+                self.ledger.update_report(report, now, published=new.published, replaces=replaces)
+                mirrors = self._mirrors.on_node(new.report.node)
+                self._end_static_pods([pod for pod in mirrors if self.ledger.is_released(pod.uid)], now)
                 self._reported.add(new.report.node)
             elif old is not None:
                 self._reports.remove(old.report.node)
@@ -145,14 +150,31 @@ class ClusterState:
         self._on_change()
 
     def _remove_pod(self, pod: ObservedPod | None, now: float) -> None:
-        if pod is not None:
-            self._drop(pod.uid)
-            self.ledger.remove_pod(pod.uid, now)
-            self._gone[pod.uid] = now
+        if pod is not None and pod.victim.static and not self.ledger.is_released(pod.uid):
+            self._mirrors.add(pod, now)
+        elif pod is not None:
+            self._end_pod(pod, now)
+
+    def _end_pod(self, pod: ObservedPod, now: float) -> None:
+        self._drop(pod.uid)
+        self.ledger.remove_pod(pod.uid, now)
+        self._gone[pod.uid] = now
+
+    def _end_predecessor(self, pod: ObservedPod, now: float) -> None:
+        """End the static pod whose file has changed into that of a mirror pod."""
+        predecessor = self._mirrors.take_predecessor(pod)
+        if predecessor is not None:
+            self._end_pod(predecessor, now)
+
+    def _end_static_pods(self, pods: Iterable[ObservedPod], now: float) -> None:
+        for pod in pods:
+            self._mirrors.remove(pod)
+            self._end_pod(pod, now)
 
     def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
         """Apply the current state of a pod; return its misprediction, if any."""
         self._gone.pop(pod.uid, None)
+        self._end_predecessor(pod, now)
         if pod.node or pod.terminal:
             self.end_nomination(pod.uid)
             self.unschedulable.remove(pod.uid)
@@ -244,6 +266,7 @@ class ClusterState:
         """Apply the changes that only time causes: expired assumed pods, ended backoffs."""
         with self.lock:
             now = self._clock()
+            self._end_static_pods(self._mirrors.expired(now), now)
             self.ledger.tick(now)
             self.waiting.expire(now)
             for uid in self.gangs.assumed():

@@ -258,6 +258,11 @@ class Ledger:
         tracked = self._pods.get(uid)
         return tracked.node if tracked is not None and tracked.bound and tracked.removed_at is None else None
 
+    def is_released(self, uid: str) -> bool:
+        """Return whether a report included a pod, and its last one lacks it."""
+        tracked = self._pods.get(uid)
+        return tracked is not None and tracked.was_covered and not tracked.covered
+
     def state(self, node: str) -> NodeState | None:
         """Return a node's report with its assumed pods in their predicted zones.
 

@@ -39,5 +39,5 @@ def test_fields() -> None:
                      "annotations": {"kubernetes.io/config.mirror": "x"}},
         "spec": {"priority": 7},
     }  # fmt: skip
-    assert read_victim_fields(pod) == VictimFields(7, (("a", "1"), ("b", "2")), terminating=True, static=True)
+    assert read_victim_fields(pod) == VictimFields(7, (("a", "1"), ("b", "2")), static=True)
     assert read_victim_fields({"spec": {"priority": "x"}, "metadata": []}) == VictimFields()

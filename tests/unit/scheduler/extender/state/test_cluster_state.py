@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from support.clock import Clock
 from support.ledger_kubelets import SINGLE, node_kind, pod_shape
+from zonewise_common.nrt import podfingerprint
+from zonewise_common.nrt.names import ALL_PODS
 from zonewise_scheduler.admission.node import Resource, idle_node
-from zonewise_scheduler.admission.report.node_report import NodeReport
+from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint
 from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
+from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
 from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER, ClusterState
+from zonewise_scheduler.extender.state.deleted_mirror_pods import MIRROR_LIFETIME
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts, PendingPod
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.node.node_info import NodeInfo, PodInfo
@@ -59,6 +63,12 @@ class StateHarness:
         pod = ObservedPod(f"uid-{name}", "lab", name, FIVE, **fields)
         self.state.update_pod(None, pod)
         return pod
+
+    def report(self, node: str, *names: str) -> None:
+        """Publish a report of a node with these pods, none of which holds anything."""
+        text = podfingerprint.fingerprint(("lab", name) for name in names)
+        report = NodeReport(node, idle_node(KIND), (PodsFingerprint(ALL_PODS, text),), ())
+        self.state.update_report(None, PublishedReport(report, self.clock()))
 
     def requested(self, node: str) -> int:
         """Return the milli-CPUs requested on a node."""
@@ -195,3 +205,53 @@ def test_deleted_pods_leave_no_traces(steps: list[tuple[str, str]]) -> None:
     assert info is not None
     assert (info.requested, len(state.waiting), state.bindings.requested) == (NO_RESOURCES, 0, {})
     assert state.counters().assumed == 0
+
+
+STATIC = VictimFields(static=True)
+
+
+def with_static_pod() -> tuple[StateHarness, ObservedPod]:
+    """Return a state whose report covers a static pod, and the mirror pod, which was deleted."""
+    harness = StateHarness("n")
+    mirror = harness.observe("p", node="n", victim=STATIC, started=harness.clock())
+    harness.report("n", "p")
+    harness.state.update_pod(mirror, None)
+    return harness, mirror
+
+
+def test_a_deleted_mirror_pod() -> None:
+    """Its static pod still runs, so it keeps its CPUs, until the kubelet would have created a mirror pod again."""
+    harness, _ = with_static_pod()
+    harness.clock.advance(MIRROR_LIFETIME - 1)
+    harness.state.tick()
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (5000, "n")
+    harness.clock.advance(1)
+    harness.state.tick()
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
+
+
+def test_a_mirror_pod_that_is_created_again() -> None:
+    """The report covers its static pod, as before."""
+    harness, _ = with_static_pod()
+    harness.observe("p", node="n", victim=STATIC)
+    harness.clock.advance(MIRROR_LIFETIME)
+    harness.state.tick()
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (5000, "n")
+    assert harness.state.ledger.assumed_pods("n") == ()
+
+
+def test_a_static_pod_that_ends() -> None:
+    """A report without it ends it at once; so does the mirror pod of its changed file. The report may come first."""
+    harness, _ = with_static_pod()
+    harness.report("n")
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
+    harness, mirror = with_static_pod()
+    harness.state.update_pod(None, mirror._replace(uid="uid-changed"))
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (5000, "")
+    harness = StateHarness("n")
+    mirror = harness.observe("p", node="n", victim=STATIC, started=harness.clock())
+    harness.report("n", "p")
+    harness.report("n")
+    assert harness.state.node_of("uid-p") == "n", "a kubelet that has just started lists too few pods"
+    harness.state.update_pod(mirror, None)
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
