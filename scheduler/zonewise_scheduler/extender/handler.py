@@ -38,6 +38,12 @@ MAX_POD_BYTES = 4 << 20
 """Maximum bytes of the pod in a body. The API server accepts requests of at most 3 MiB (MaxRequestBodyBytes). A pod of
 64 MB, decoded, would take more memory than the extender may have, and other calls would wait for seconds."""
 
+MAX_VALUES = 4_000_000
+"""Maximum commas, and thus values, of a body: 64 MB of whole nodes have about half of them. A decoded value takes up to
+100 bytes, so 64 MB of the smallest values would take more memory than the extender may have."""
+MAX_VICTIM_VALUES = 1_000_000
+"""The same for the verb preempt, where a value takes up to 250 bytes."""
+
 
 class Extender(Protocol):
     """The verbs of an extender."""
@@ -90,7 +96,7 @@ class ExtenderHandler:
         return response
 
     def _filter(self, body: bytes) -> ExtenderFilterResult:
-        arguments = _decode(_ARGUMENTS, body)
+        arguments = _decode(_ARGUMENTS, body, MAX_VALUES)
         candidates = CandidateNodes(arguments)
         try:
             return self._verbs.filter(arguments.pod, candidates)
@@ -103,14 +109,14 @@ class ExtenderHandler:
             return ExtenderFilterResult(error=f"zonewise: {error.__class__.__name__}: {error}")
 
     def _prioritize(self, body: bytes) -> list[HostPriority]:
-        arguments = _decode(_ARGUMENTS, body)
+        arguments = _decode(_ARGUMENTS, body, MAX_VALUES)
         try:
             return self._verbs.prioritize(arguments.pod, CandidateNodes(arguments))
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
 
     def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
-        arguments = _decode(_PREEMPTION, body)
+        arguments = _decode(_PREEMPTION, body, MAX_VICTIM_VALUES)
         try:
             return ExtenderPreemptionResult(self._verbs.preempt(arguments.pod, arguments.victims()))
         except FieldError as error:
@@ -126,8 +132,13 @@ class ExtenderHandler:
         return ExtenderBindingResult()
 
 
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Decode arguments. Raises RequestError if the pod is too large to be decoded, and msgspec.DecodeError."""
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes, most: int) -> T:
+    """Decode arguments of at most this number of values.
+
+    Raises RequestError if the arguments or the pod are too large to be decoded, and msgspec.DecodeError.
+    """
+    if body.count(b",") > most:
+        raise RequestError(f"more than {most} values")
     if len(body) > MAX_POD_BYTES and len(bytes(_POD.decode(body).pod)) > MAX_POD_BYTES:
         raise RequestError(f"Pod: larger than {MAX_POD_BYTES} bytes")
     return decoder.decode(body)

@@ -138,6 +138,8 @@ class _Named(msgspec.Struct):
     metadata: _Meta
 
 
+MAX_NAMES = 1_000_000
+"""Maximum commas in a list of names: a decoded name takes about 100 bytes."""
 _MAX_SEARCHES = 4
 """Maximum searches in the unparsed list before all names are parsed; parsing takes about as long as these searches."""
 _NAMED = msgspec.json.Decoder(_Named)
@@ -164,6 +166,8 @@ class CandidateNodes:
             raise RequestError("neither Nodes nor NodeNames: the request has no candidates")
         if self._nodes is None and not self._raw.startswith(b"["):
             raise RequestError(f"NodeNames: not a list: {self._raw[:80].decode()}")
+        if self._raw.count(b",") > MAX_NAMES:
+            raise RequestError(f"NodeNames: more than {MAX_NAMES} names")
 
     @property
     def names(self) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 
 from support.extender_caches import DirectCluster
 from zonewise_common.service.handlers import Request
-from zonewise_scheduler.extender.handler import MAX_POD_BYTES, ExtenderHandler
+from zonewise_scheduler.extender.handler import MAX_POD_BYTES, MAX_VALUES, MAX_VICTIM_VALUES, ExtenderHandler
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
+from zonewise_scheduler.extender.types import MAX_NAMES
 from zonewise_scheduler.extender.verbs import ExtenderVerbs
 
 if TYPE_CHECKING:
@@ -50,11 +51,33 @@ def test_a_pod_that_no_api_server_would_accept_is_not_decoded(path: str) -> None
     assert response.status == 200
 
 
+def nodes(count: int) -> str:
+    return f'"Nodes": {{"items": [{",".join(["{}"] * count)}]}}'
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "reason"),
+    [
+        ("/filter", nodes(MAX_VALUES + 1), f"more than {MAX_VALUES} values"),
+        ("/preempt", nodes(MAX_VICTIM_VALUES + 1), f"more than {MAX_VICTIM_VALUES} values"),
+        ("/filter", f'"NodeNames": [{",".join(["0"] * (MAX_NAMES + 2))}]', f"NodeNames: more than {MAX_NAMES} names"),
+    ],
+)
+def test_a_body_of_many_small_values_is_not_decoded(path: str, arguments: str, reason: str) -> None:
+    """Each decoded value takes much more memory than its text. The message states the limit."""
+    response = send(path, f'{{"Pod": {json.dumps(BURSTABLE)}, {arguments}}}'.encode())
+    assert (response.status, response.body.decode()) == (400, f"{reason}\n")
+
+
 def call(path: str, arguments: dict[str, Any]) -> Response:
-    """Return the response of a new extender with two nodes."""
+    """Return the response to arguments."""
+    return send(path, json.dumps(arguments).encode())
+
+
+def send(path: str, body: bytes) -> Response:
+    """Return the response of a new extender with two nodes to a body."""
     metrics = ExtenderMetrics()
     client: Any = None
     informers: Any = SimpleNamespace(unsynced=[])
     verbs = ExtenderVerbs(DirectCluster("n", "m").cache, client, metrics, informers)
-    body = json.dumps(arguments).encode()
     return ExtenderHandler(verbs, metrics, bind=False).handle(Request("POST", path, body=body))
