@@ -71,7 +71,7 @@ class UnitPlacer:
             self._place_together(current, together, later, fresh)
         if not current.is_full:
             self._gangs.place_before(None, now)
-        unplaced = [*others, *(unit for unit in units if unit not in current.done)]
+        unplaced = [*others, *(unit for unit in units if _uid(unit) not in current.done)]
         return PassResult(self._placer.take_placements(), sorted(unplaced, key=_rank))
 
     def place_preceding(self, pod: WaitingPod, now: float) -> None:
@@ -93,8 +93,8 @@ class UnitPlacer:
         self, current: _Pass, units: Sequence[PodUnit], later: Sequence[PodUnit], fresh: Sequence[WaitingPod]
     ) -> None:
         """Assume the units of one priority between two gangs; a plan that includes later units is valid for them."""
-        packable = {unit for unit in (*units, *later) if self._is_packable(unit)}
-        planned = [unit for unit in (*units, *later) if unit in packable]
+        planned = [unit for unit in (*units, *later) if self._is_packable(unit)]
+        packable = {_uid(unit) for unit in planned}
         if current.plan is None or not self._planner.is_valid(current.plan):
             current.plan = self._plan(planned, fresh, current.now) if planned else None
         plan = current.plan
@@ -105,7 +105,7 @@ class UnitPlacer:
         for unit in units:
             if current.is_full:
                 break
-            if unit not in packable:
+            if _uid(unit) not in packable:
                 current.by_score([unit], plan.reserved_nodes(pending))
                 continue
             nodes = NodesWithout(self._placer.table, self.claims.before(unit.rank))
@@ -114,7 +114,7 @@ class UnitPlacer:
                 current.add(unit, [placement])
             else:
                 pending.add(kind_of(unit.pods[0]))
-        current.by_score([unit for unit in units if unit in packable], plan.reserved_nodes())
+        current.by_score([unit for unit in units if _uid(unit) in packable], plan.reserved_nodes())
 
     def _waiting(self, now: float) -> tuple[list[PodUnit], list[PodUnit], list[WaitingPod]]:
         """Return the units without assumed or bound pods, and the pods that will soon be filtered.
@@ -129,8 +129,10 @@ class UnitPlacer:
         units = self._without_nodes(every)
         shapes = {pod.pod.shape for unit in units for pod in unit.pods} | {pod.pod.shape for pod in fresh}
         possible = {shape for shape in shapes if self._placer.table.possible_nodes(shape, 1)}
-        fitting = [unit for unit in units if all(pod.pod.shape in possible for pod in unit.pods)]
-        others = [unit for unit in units if not all(pod.pod.shape in possible for pod in unit.pods)]
+        fitting: list[PodUnit] = []
+        others: list[PodUnit] = []
+        for unit in units:
+            (fitting if all(pod.pod.shape in possible for pod in unit.pods) else others).append(unit)
         return fitting, others, [pod for pod in fresh if pod.pod.shape in possible]
 
     def _without_nodes(self, units: Sequence[PodUnit]) -> list[PodUnit]:
@@ -195,7 +197,8 @@ class _Pass:
 
     def __init__(self, state: ClusterState, placer: Placer, claims: NodeClaims, now: float) -> None:
         self.placed = 0
-        self.done: set[PodUnit] = set()
+        self.done: set[str] = set()
+        """The placed units, by the UID of their first pod."""
         self.plan: JointPlan | None = None
         """The plan for the pods of a priority and of all lower ones."""
         self.now = now
@@ -216,19 +219,24 @@ class _Pass:
         for placement in placements:
             self._placer.request_binding(placement)
         self.placed += len(placements)
-        self.done.add(unit)
+        self.done.add(_uid(unit))
 
     def by_score(self, units: Sequence[PodUnit], reserved: frozenset[str]) -> None:
         """Assume units on the nodes with the best scores, except reserved and claimed ones."""
         for unit in units:
             if self.is_full:
                 return
-            if unit not in self.done and (placements := self._place(unit, reserved | self._claims.before(unit.rank))):
+            if _uid(unit) in self.done:
+                continue
+            withheld = reserved | self._claims.before(unit.rank) if self._claims else reserved
+            if placements := self._place(unit, withheld):
                 self.add(unit, placements)
 
     def _place(self, unit: PodUnit, reserved: frozenset[str]) -> list[PodPlacement]:
         """Assume all pods of a unit, or none of them."""
         placements: list[PodPlacement] = []
+        if (kind_of(unit.pods[0]), reserved) in self._rejected:
+            return placements
         for waiting in unit.pods:
             key = kind_of(waiting), reserved
             placement, is_certain = (None, True) if key in self._rejected else self._place_pod(waiting, reserved)
@@ -259,6 +267,10 @@ class _Pass:
 
 def _rank(unit: PodUnit) -> tuple[int, float, int]:
     return unit.rank
+
+
+def _uid(unit: PodUnit) -> str:
+    return unit.pods[0].pod.uid
 
 
 def _priority(unit: PodUnit) -> int:

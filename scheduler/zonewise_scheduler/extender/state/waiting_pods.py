@@ -75,7 +75,8 @@ class WaitingPods:
         self._last_arrival = 0.0
         self._sequence = 0
         self.version = 0
-        """Number that changes with the set of pods."""
+        """Number that changes with the set of pods, and with what determines whether a pass may bind them."""
+        self._units: tuple[int, tuple[PodUnit, ...]] = -1, ()  # for a version
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
@@ -249,9 +250,12 @@ class WaitingPods:
     def _is_exact(self, pod: WaitingPod) -> bool:
         return not pod.spec.gated and self.is_exact(pod)
 
-    def units(self) -> list[PodUnit]:
+    def units(self) -> tuple[PodUnit, ...]:
         """Return the units that a pass may bind, best rank first: kube-scheduler has tried each of their pods."""
-        return sorted((PodUnit((pod,)) for pod in self._pods.values() if self.is_bindable(pod)), key=_rank)
+        if self._units[0] != self.version:
+            units = (PodUnit((pod,)) for pod in self._pods.values() if self.is_bindable(pod))
+            self._units = self.version, tuple(sorted(units, key=_rank))
+        return self._units[1]
 
 
 def _rank(unit: PodUnit) -> tuple[int, float, int]:

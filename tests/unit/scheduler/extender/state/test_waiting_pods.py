@@ -124,11 +124,13 @@ def test_anti_affinity_of_another_pod() -> None:
 
 
 def test_the_version_changes_with_the_pods() -> None:
+    """While it does not change, the units are not computed again."""
     pods = with_pods(a=SPEC)
-    version = pods.version
+    version, units = pods.version, pods.units()
     pods.observe(pod("a"), SPEC, 3.0)
     pods.request("a", 0.0)
     assert pods.version == version
+    assert pods.units() is units
     pods.observe(pod("b"), SPEC, 3.0)
     assert pods.version > version
 
