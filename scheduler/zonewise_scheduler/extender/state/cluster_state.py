@@ -45,6 +45,12 @@ NODE_FILTER = "NodeFilter"
 """A reason in addition to those of the ledger: the node as a whole has too little left, or a host port is in use."""
 GONE_FOR = 10.0
 """Seconds for which a deletion is remembered: kube-scheduler learns of it later, and may filter the pod once more."""
+PREBIND_TIMEOUT = 630.0
+"""Seconds for which a pod with volumes or resource claims may be assumed. Before kube-scheduler binds it, it waits for
+up to 600 s until volumes are provisioned and devices are ready (pkg/scheduler/apis/config/v1/defaults.go
+SetDefaults_VolumeBindingArgs, SetDefaults_DynamicResourcesArgs)."""
+_PREBOUND = frozenset({"volumes", "resource claims"})
+"""The constraints of such pods."""
 
 
 class StateChanges(NamedTuple):
@@ -196,6 +202,7 @@ class ClusterState:
             self.waiting.observe(PendingPod(pod.uid, pod.namespace, pod.name, pod.shape), pod.scheduling, now)
             if self.waiting.version != version:
                 self.gangs.touch(pod.uid)
+                self._hold_until_bound(pod.uid, now)  # the filter call may come before the first event
             if pod.group is not None and self.waiting.is_tried(pod.uid):
                 self.gangs.request(pod.group, pod.scheduling.scheduler)
             if pod.nominated:
@@ -297,7 +304,16 @@ class ClusterState:
                 self._update_member(pod.uid)
             if verdict.admitted and constraints is not None:
                 self.bindings.reserve(pod.uid, constraints, node, self._clock())
+            if verdict.admitted:
+                self._hold_until_bound(pod.uid, self._clock())
             return verdict
+
+    def _hold_until_bound(self, uid: str, now: float) -> None:
+        """Let the assumption of a pod, if any, outlast what kube-scheduler does before it binds the pod."""
+        waiting = self.waiting.get(uid)
+        if waiting is not None and not _PREBOUND.isdisjoint(waiting.spec.constraints.scheduler_only):
+            self.ledger.hold(uid, now + PREBIND_TIMEOUT)
+            self.bindings.hold(uid, now + PREBIND_TIMEOUT)
 
     def end_nomination(self, uid: str) -> None:
         """End the nomination of a pod that is bound or gone, if it has one; the caller holds the lock."""

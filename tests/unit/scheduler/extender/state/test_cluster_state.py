@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFing
 from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
 from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
-from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER, ClusterState
+from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER, PREBIND_TIMEOUT, ClusterState
 from zonewise_scheduler.extender.state.deleted_mirror_pods import MIRROR_LIFETIME
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts, PendingPod
 from zonewise_scheduler.nodes.filters.constraints import Constraints
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 KIND = node_kind(SINGLE, gpus=0)
 """A kind of node with two zones of eight CPUs each."""
 ALLOCATABLE = Resource(16_000, 1 << 50, 100, 0)
+TIMEOUT = LedgerTimeouts().assume_timeout
 FIVE, SHARED = pod_shape((5, 0)), pod_shape((0, 0))
 
 
@@ -254,4 +256,25 @@ def test_a_static_pod_that_ends() -> None:
     harness.report("n")
     assert harness.state.node_of("uid-p") == "n", "a kubelet that has just started lists too few pods"
     harness.state.update_pod(mirror, None)
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
+
+
+@pytest.mark.parametrize("scheduler_only", [("volumes",), ("resource claims",), ("topology spread",), ()])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_pod_whose_binding_takes_long(scheduler_only: tuple[str, ...], is_late: bool) -> None:
+    """kube-scheduler binds it only once its volumes are provisioned. Its first event may come after the filter call."""
+    harness = StateHarness("n")
+    demand = constraints(5)._replace(scheduler_only=scheduler_only)
+    spec = SchedulingSpec(constraints=demand)
+    if not is_late:
+        harness.observe("p", scheduling=spec)
+    assert harness.state.assume(pending("p"), "n", demand).admitted
+    if is_late:
+        harness.observe("p", scheduling=spec)
+    lifetime = PREBIND_TIMEOUT if scheduler_only and scheduler_only[0] != "topology spread" else TIMEOUT
+    harness.clock.advance(lifetime - 1)
+    harness.state.tick()
+    assert (harness.requested("n"), harness.state.node_of("uid-p")) == (5000, "n")
+    harness.clock.advance(1)
+    harness.state.tick()
     assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
