@@ -9,7 +9,9 @@ fit. Gangs are ordered by priority, then by the age of the PodGroup. No gang hol
 | the others, if our own filters decide exactly about all members | the extender |
 | the others of any other gang | kube-scheduler: each is requeued, and filter returns the node that is held for it |
 
-Nodes held for a gang that kube-scheduler binds are forgotten after the group's scheduleTimeoutSeconds.
+Nodes held for a gang that kube-scheduler binds are forgotten after the group's scheduleTimeoutSeconds. kube-scheduler
+binds a member with volumes only once these are provisioned. After it passes filter, its node is held for
+PREBIND_TIMEOUT.
 
 Single pods are placed while nodes for a gang are chosen. If two pods want one node, the first one assumed gets it.
 """
@@ -20,6 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.extender.placing.gang_placer import GangPlacer, GangRejection, GangUnit
+from zonewise_scheduler.extender.state.cluster_state import PREBIND_TIMEOUT
 from zonewise_scheduler.extender.state.gang_members import MemberState
 from zonewise_scheduler.nodes.gang.topology_levels import natural_key
 
@@ -89,7 +92,7 @@ class GangScheduler:
         """
         held = self._held.get(pod.uid)
         if held is not None and (held.exact or held.placement.node in candidates):
-            return self._pass(held, candidates)
+            return self._pass(held, candidates, now)
         if held is None and (message := self._cached(key)):
             return message
         if held is not None:
@@ -107,17 +110,19 @@ class GangScheduler:
         self._place_before(unit, now)
         message = self._place(unit, now, filtered=pod.uid)
         held = self._held.get(pod.uid)
-        return (message or None) if held is None else self._pass(held, candidates)
+        return (message or None) if held is None else self._pass(held, candidates, now)
 
     def holds(self, uid: str) -> bool:
         """Return whether a node is held for a pod until kube-scheduler binds it."""
         return uid in self._held
 
-    def _pass(self, held: _Held, candidates: CandidateNodes) -> PodPlacement | str:
+    def _pass(self, held: _Held, candidates: CandidateNodes, now: float) -> PodPlacement | str:
         """Return the held placement if its node is a candidate of kube-scheduler, or else why the pod waits."""
         pod, node, _ = held.placement
         if node in candidates:
-            self._held[pod.uid] = held._replace(passed=True)
+            with self._state.lock:
+                until = now + PREBIND_TIMEOUT if self._state.is_bound_late(pod.uid) else held.until
+            self._hold(held._replace(passed=True, until=max(until, held.until)))
             return held.placement
         if not held.exact:
             self._exclude(held)
@@ -177,7 +182,7 @@ class GangScheduler:
         expired = [held for held in self._held.values() if now >= held.until]
         for held in expired:
             if not held.exact:
-                self._release(held.key)
+                self._release(held.key, self._being_bound(held.key, now))
             elif self._held.pop(held.placement.pod.uid, None) is not None:  # not released with its gang
                 self._placer.request_binding(held.placement)
         self._forget_old()
@@ -274,6 +279,10 @@ class GangScheduler:
         passed = {other for other, each in self._held.items() if each.passed and other != uid}
         self._release(held.key, passed)
         self._placer.refresh()
+
+    def _being_bound(self, key: GroupKey, now: float) -> set[str]:
+        """Return the members that kube-scheduler may still be binding."""
+        return {uid for uid, held in self._held.items() if held.key == key and held.passed and now < held.until}
 
     def _release(self, key: GroupKey, kept: Collection[str] = ()) -> None:
         """Forget the nodes held for the pods of a gang, except those that are kept."""

@@ -310,8 +310,7 @@ class ClusterState:
 
     def _hold_until_bound(self, uid: str, now: float) -> None:
         """Let the assumption of a pod, if any, outlast what kube-scheduler does before it binds the pod."""
-        waiting = self.waiting.get(uid)
-        if waiting is not None and not _PREBOUND.isdisjoint(waiting.spec.constraints.scheduler_only):
+        if self.is_bound_late(uid):
             self.ledger.hold(uid, now + PREBIND_TIMEOUT)
             self.bindings.hold(uid, now + PREBIND_TIMEOUT)
 
@@ -361,6 +360,11 @@ class ClusterState:
     def is_gone(self, uid: str) -> bool:
         """Return whether a pod was deleted recently; the caller holds the lock."""
         return uid in self._gone
+
+    def is_bound_late(self, uid: str) -> bool:
+        """Return whether kube-scheduler may take PREBIND_TIMEOUT to bind a pod; the caller holds the lock."""
+        waiting = self.waiting.get(uid)
+        return waiting is not None and not _PREBOUND.isdisjoint(waiting.spec.constraints.scheduler_only)
 
     def ready_members(self, key: GroupKey) -> list[WaitingPod]:
         """Return the waiting members of a gang that its scheduler may bind; the caller holds the lock."""

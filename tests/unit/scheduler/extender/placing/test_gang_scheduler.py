@@ -10,12 +10,13 @@ from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.objects.pod_group import PodGroup
 from zonewise_scheduler.extender.placing.gang_scheduler import FILTERED_TIMEOUT
+from zonewise_scheduler.extender.state.cluster_state import PREBIND_TIMEOUT
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
 """Half and all of a zone's CPUs; a node has two zones."""
-VOLUMES = Constraints(scheduler_only=("volumes",))
+VOLUMES, SPREAD = (Constraints(scheduler_only=(name,)) for name in ("volumes", "topology spread"))
 
 
 def test_a_gang_starts_as_a_whole() -> None:
@@ -312,7 +313,7 @@ def test_held_nodes_are_forgotten_together() -> None:
     """All nodes of a gang are forgotten together, even if the extender would bind a replacement at that very time."""
     cluster = GangCluster("n", "m")
     cluster.create_group("train", 2, schedule_timeout=2 * FILTERED_TIMEOUT)
-    first, second = cluster.create_members("train", [WHOLE] * 2, constraints=VOLUMES)
+    first, second = cluster.create_members("train", [WHOLE] * 2, constraints=SPREAD)
     assert cluster.filter(first).node
     cluster.delete(second)
     cluster.clock.advance(FILTERED_TIMEOUT)
@@ -323,6 +324,20 @@ def test_held_nodes_are_forgotten_together() -> None:
     assert cluster.cache.view.counters().assumed == 0
     assert cluster.run_pass() == {}
     assert sorted(cluster.requeue()) == [first, replacement]
+
+
+def test_a_member_whose_volumes_are_being_provisioned() -> None:
+    """Its node is held until kube-scheduler binds it or gives up. The nodes of members that wait are forgotten."""
+    cluster = GangCluster("n")
+    cluster.create_group("train", 2, schedule_timeout=20.0)
+    first, second = cluster.create_members("train", [WHOLE] * 2, constraints=VOLUMES)
+    assert cluster.filter(first).node == "n"
+    cluster.clock.advance(PREBIND_TIMEOUT - 1)
+    cluster.cache.tick()
+    assert [cluster.cache.state.node_of(cluster.pods[name].uid) for name in (first, second)] == ["n", ""]
+    cluster.clock.advance(1)
+    cluster.cache.tick()
+    assert cluster.cache.view.counters().assumed == 0
 
 
 def test_deleted_while_bound() -> None:
