@@ -44,9 +44,10 @@ class Certificates:
                 log.info("new certificates are in force: %s", ", ".join(self._files))
             self._problem = ""
         except OSError as error:
-            if str(error) != self._problem:  # every client may open connections, and each checks the files
-                log.warning("the new certificates cannot be used, and the old ones remain in force: %s", error)
-            self._problem = str(error)
+            problem = _describe(error)
+            if problem != self._problem:  # every client may open connections, and each checks the files
+                log.warning("the new certificates cannot be used, and the old ones remain in force: %s", problem)
+            self._problem = problem
         return self._context
 
     def _stat_files(self) -> tuple[tuple[int, int, int], ...]:
@@ -56,7 +57,7 @@ class Certificates:
     def _read(self) -> tuple[ssl.SSLContext, float | None]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self._cert, self._key)
+        context.load_cert_chain(self._cert, self._key, password="")  # OpenSSL would ask for one at the terminal
         if self._client_ca:
             context.load_verify_locations(self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
@@ -79,5 +80,13 @@ def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | Non
         return Certificates(cert, key, client_ca)
     except OSError as error:
         files = ", ".join(filter(None, (cert, key, client_ca)))
-        detail = "not certificates and a key in PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        raise SettingsError(f"tls: {files} cannot be used: {detail}") from error
+        raise SettingsError(f"tls: {files} cannot be used: {_describe(error)}") from error
+
+
+def _describe(error: OSError) -> str:
+    """Return why files cannot be used."""
+    if not isinstance(error, ssl.SSLError):
+        return str(error.strerror)
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key does not fit the certificate"
+    return "not certificates and an unencrypted key in PEM"

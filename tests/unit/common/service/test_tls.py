@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
-from zonewise_common.service.tls import Certificates
+from zonewise_common.service.options import SettingsError
+from zonewise_common.service.tls import Certificates, open_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_unusable_files_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -30,3 +36,45 @@ def test_unusable_files_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptur
         valid = certificates.context()
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("other", "the key does not fit the certificate"),
+        ("encrypted", "not certificates and an unencrypted key in PEM"),
+        ("damaged", "not certificates and an unencrypted key in PEM"),
+        ("absent", "No such file or directory"),
+    ],
+)
+def test_the_reason_why_files_cannot_be_used(tmp_path: Path, key: str, problem: str) -> None:
+    """It is stated at the start. Nothing asks for the password of a key."""
+    authority = trustme.CA()
+    issued, other = authority.issue_cert("localhost"), authority.issue_cert("localhost")
+    text = issued.private_key_pem.bytes()
+    encrypted = load_pem_private_key(text, None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    )
+    cert = tmp_path / "cert.pem"
+    cert.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    (tmp_path / "other").write_bytes(other.private_key_pem.bytes())
+    (tmp_path / "encrypted").write_bytes(encrypted)
+    (tmp_path / "damaged").write_bytes(text[:100])
+    with pytest.raises(SettingsError, match=f"cannot be used: {problem}$"):
+        open_certificates(str(cert), str(tmp_path / key), "")
+
+
+def test_a_key_that_does_not_fit_for_a_moment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The old pair remains in force until the certificate has also been replaced."""
+    authority = trustme.CA()
+    old, new = authority.issue_cert("localhost"), authority.issue_cert("localhost")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    old.cert_chain_pems[0].write_to_path(cert)
+    old.private_key_pem.write_to_path(key)
+    certificates = Certificates(str(cert), str(key))
+    context = certificates.context()
+    new.private_key_pem.write_to_path(key)
+    assert certificates.context() is context
+    assert caplog.messages[-1].endswith("remain in force: the key does not fit the certificate")
+    new.cert_chain_pems[0].write_to_path(cert)
+    assert certificates.context() is not context
