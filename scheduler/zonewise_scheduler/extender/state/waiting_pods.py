@@ -24,8 +24,9 @@ BURST_PAUSE = 0.05
 """Seconds without a new pod after which a burst of pods is over."""
 MAX_BURST_WAIT = 0.25
 """Maximum seconds for which the first filter call of a pod waits for the rest of its burst."""
-DELEGATION_LIFETIME = 3600.0
-"""Seconds for which a resource counts as delegated. The node may have lacked it only while its plugin restarted."""
+DELEGATION_LIFETIME = 600.0
+"""Seconds for which a resource counts as delegated. The node may have lacked it only until we observed its plugin's
+start. kube-scheduler tries a waiting pod again every five minutes."""
 REQUEST_LIFETIME = 60.0
 """Seconds after which a filtered pod that was never observed counts as gone."""
 
