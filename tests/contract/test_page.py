@@ -327,6 +327,19 @@ def see_a_change(window: Browser, cluster: PageCluster) -> None:
     window.until(f"zonewise.store.version != {json.dumps(before)}")
 
 
+def test_no_text_crosses_the_edge_of_its_card(window: Browser, cluster: PageCluster, url: str) -> None:
+    """The times in the history of a job are as long as possible: they are of another day, and hours away."""
+    cluster.now += 86400.0
+    running = next(iter(cluster.controller.feed.state.running))
+    show(window, url, f"#/job/{running}")
+    window.until("document.querySelector('.history time')")
+    crossing = """
+        return [...document.querySelectorAll(".card *")].filter((each) => each.getBoundingClientRect().right
+            > each.closest(".card").getBoundingClientRect().right).map((each) => each.outerHTML)
+    """
+    assert window.run(crossing) == []
+
+
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
     """Users choose names, and also the address of a view."""
     show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
