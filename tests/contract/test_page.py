@@ -340,6 +340,30 @@ def test_no_text_crosses_the_edge_of_its_card(window: Browser, cluster: PageClus
     assert window.run(crossing) == []
 
 
+def test_a_node_shows_when_its_jobs_end(window: Browser, cluster: PageCluster, url: str) -> None:
+    node = next(node for node in cluster.nodes if node.held)
+    show(window, url, f"#/node/{node.name}")
+    header = "Ends at the latest"
+    window.until(f"document.querySelector('main').innerText.includes({json.dumps(header)})")
+    rows = window.run("return [...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr').length")
+    ends = "return [...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody td:last-child')"
+    assert window.run(f"{ends}.length") == rows > 0
+    assert all("in " in end or "unknown" in end for end in window.run(f"{ends.replace('return ', 'return [...')}]"
+        ".map((cell) => cell.textContent)"))  # fmt: skip
+
+
+def test_the_end_of_a_job_that_overruns_is_unknown(window: Browser, url: str) -> None:
+    show(window, url)
+    ends = """
+        const { endOf } = await import(`${location.origin}/page/parts.js`);
+        done([100, 50, null].map((deadline) => endOf({ deadline }, 60).textContent));
+    """
+    later, passed, undeclared = window.run_async(f"(async (done) => {{{ends}}})(...arguments)")
+    assert "in 40 s" in later
+    assert passed == "unknown: it runs longer than it declares"
+    assert undeclared == "unknown: it declares no walltime"
+
+
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
     """Users choose names, and also the address of a view."""
     show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")

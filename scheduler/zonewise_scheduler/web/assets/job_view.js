@@ -2,7 +2,7 @@
 
 import { h, patchChildren } from "./dom.js";
 import { amount, count, cpus, duration, plural, quantity, seconds, state, when } from "./format.js";
-import { jobAddress, nodeAddress, queueAddress, resourceLabel } from "./parts.js";
+import { endOf, jobAddress, nodeAddress, queueAddress, resourceLabel } from "./parts.js";
 
 const PAUSE = 5000; // milliseconds between two questions for the explanation
 const REFRESH = 30000; // of a job that waits: its explanation changes with other jobs
@@ -94,7 +94,7 @@ export class JobView {
     return h("dl", { class: "facts" },
       h("dt", null, "Submitted"), h("dd", null, when(job.createdAt, now)),
       job.startedAt !== null && [h("dt", null, "Started"), h("dd", null, when(job.startedAt, now))],
-      job.startedAt !== null && [h("dt", null, "Ends at the latest"), h("dd", null, when(job.deadline, now, "unknown: it declares no walltime"))],
+      job.startedAt !== null && [h("dt", null, "Ends at the latest"), h("dd", null, endOf(job, now))],
       job.startedAt === null && [h("dt", null, "Reserved start"), h("dd", null, when(job.reservedStart, now, "none"))],
       job.startedAt === null && [h("dt", null, "Likely start"), h("dd", null, when(job.likely, now))],
       job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(job.earliest, now), " and ", when(job.latest, now, "an unknown time"))]);

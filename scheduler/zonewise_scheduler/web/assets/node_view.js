@@ -17,7 +17,7 @@ export class NodeView {
     const node = this.store.nodes.get(this.name);
     patchChildren(this.main, [
       h("div", { class: "head" }, h("h1", null, this.name), node && state(node.state), h("p", { class: "note" }, "Node ", h("a", { href: `#/cluster?node=${encodeURIComponent(this.name)}` }, "on the map"))),
-      node ? h("section", { class: "card" }, nodeDetails(this.store, node)) : h("p", { class: "card" }, `There is no node ${this.name}.`),
+      node ? h("section", { class: "card" }, nodeDetails(this.store, node, { ends: true })) : h("p", { class: "card" }, `There is no node ${this.name}.`),
     ]);
   }
 }

@@ -59,7 +59,7 @@ export function quotaRow(each) {
 }
 
 /** Return the details of a node. */
-export function nodeDetails(store, node) {
+export function nodeDetails(store, node, { ends = false } = {}) {
   const unknownZones = node.zones.length === 0;
   return [
     h("dl", { class: "facts" },
@@ -80,7 +80,7 @@ export function nodeDetails(store, node) {
           h("td", { class: "number" }, free === null ? "shared" : `${free} of ${all}`),
           h("td", { class: "number" }, memory === null ? "not by zone" : `${bytes(freeMemory)}`)))))),
     h("h2", null, "Runs"),
-    runsTable(store, node),
+    runsTable(store, node, ends),
   ];
 }
 
@@ -90,14 +90,17 @@ function squares(used, all) {
     s("rect", { class: i < used ? "fill-run" : "fill-none line-strong", x: 11 * i + 0.5, y: 0.5, width: 8, height: 8, rx: 1.5 })));
 }
 
-function runsTable(store, node) {
+/** Return what runs on a node; with `ends`, also when each job ends at the latest. */
+function runsTable(store, node, ends) {
   if (!node.runs.length) return h("p", { class: "note" }, "Nothing.");
+  const names = ["Job", "Pods", "GPUs", "CPUs", "Zones", ...(ends ? ["Ends at the latest"] : [])];
   return h("div", { class: "scroll" }, h("table", null,
-    h("thead", null, h("tr", null, ["Job", "Pods", "GPUs", "CPUs", "Zones"].map((name, i) => h("th", { scope: "col", class: i && i < 4 ? "number" : null }, name)))),
+    h("thead", null, h("tr", null, names.map((name, i) => h("th", { scope: "col", class: i && i < 4 ? "number" : null }, name)))),
     h("tbody", null, node.runs.map(([key, pods, milli, gpus, zones]) => h("tr", null,
       h("th", { scope: "row", class: "wrap" }, key ? h("a", { href: jobAddress(key) }, store.workloads.get(key)?.job ?? key.split("/")[1]) : "outside the queue"),
       h("td", { class: "number" }, pods), h("td", { class: "number" }, gpus || "–"), h("td", { class: "number" }, cpus(milli)),
-      h("td", null, zones.length ? zones.join(", ") : "unknown"))))));
+      h("td", null, zones.length ? zones.join(", ") : "unknown"),
+      ends && h("td", null, store.workloads.has(key) ? endOf(store.workloads.get(key), store.now) : "unknown"))))));
 }
 
 /** Return the start of a workload as a sentence part: it runs, is reserved, is forecast, or unknown. */
@@ -106,6 +109,12 @@ export function startOf(job, now) {
   if (job.reservedStart !== null) return h("span", null, "reserved: ", when(job.reservedStart, now));
   if (job.likely !== null) return h("span", null, "likely: ", when(job.likely, now));
   return h("span", { class: "ago" }, "unknown");
+}
+
+/** Return the latest end of a running job, or why it is unknown. */
+export function endOf(job, now) {
+  if (job.deadline !== null && job.deadline <= now) return h("span", { class: "ago" }, "unknown: it runs longer than it declares");
+  return when(job.deadline, now, "unknown: it declares no walltime");
 }
 
 /** A table of items with keys that is sorted by a column, and shown a page at a time. A changed item is a new object. */
