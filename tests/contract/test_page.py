@@ -364,6 +364,30 @@ def test_the_end_of_a_job_that_overruns_is_unknown(window: Browser, url: str) ->
     assert undeclared == "unknown: it declares no walltime"
 
 
+@pytest.mark.parametrize(("nodes", "is_named"), [(4, True), (256, False)])
+def test_the_tiles_of_a_small_cluster_are_large_and_named(window: Browser, nodes: int, is_named: bool) -> None:
+    built = PageCluster(nodes, 1, 0, time.time())
+    server = HttpServer("127.0.0.1:0", built.handler())
+    server.start()
+    texts = """
+        const fillText = CanvasRenderingContext2D.prototype.fillText, drawn = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+            drawn.push(text);
+            fillText.call(this, text, ...rest);
+        };
+        dispatchEvent(new Event("resize"));
+        document.querySelector("select").dispatchEvent(new Event("change"));
+        CanvasRenderingContext2D.prototype.fillText = fillText;
+        return drawn;
+    """
+    with contextlib.closing(server):
+        show(window, f"http://127.0.0.1:{server.port}")
+        names = {node.name for node in built.nodes}
+        drawn = set(window.run(texts))
+    assert (names <= drawn) is is_named
+    assert bool(names & drawn) is is_named
+
+
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
     """Users choose names, and also the address of a view."""
     show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")

@@ -7,7 +7,9 @@ import { choice, figures, meter, nodeAddress, nodeDetails, PagedTable, RUNNING, 
 const GAP = 2;
 const RACK_GAP = 10;
 const LABEL = 15;
-const MAX_TILE = 40;
+const MAX_TILE = 88;
+const NAMED_TILE = 64; // from this size on, the name of a node fits below its tile
+const NAME = 15;
 const MIN_TILE = 7;
 const LOOSE_RACK = 32; // nodes of a group where no label names racks
 const METRICS = { gpus: "GPUs", cpus: "CPUs", memory: "Memory" };
@@ -187,9 +189,10 @@ export class ClusterView {
     const step = tile + GAP;
     const gap = Math.max(GAP + 2, Math.round(tile * 0.45));
     const label = tile >= 12 ? LABEL : 0;
+    const rowStep = step + (tile >= NAMED_TILE ? NAME : 0);
     let [x, y, lineHeight] = [0, 0, 0];
     for (const [group, racks] of groups) {
-      const sizes = racks.map(([, names]) => this.rackSize(names.length, step));
+      const sizes = racks.map(([, names]) => this.rackSize(names.length, step, rowStep));
       const widest = Math.max(...sizes.map((size) => size.width)) + gap;
       const perLine = Math.max(1, Math.min(Math.ceil(racks.length / fold), Math.floor((width + gap) / widest)));
       const groupWidth = Math.min(perLine, racks.length) * widest - gap;
@@ -203,7 +206,11 @@ export class ClusterView {
           const left = x + j * widest;
           if (label) labels.push({ text: rack, x: left, y: top + 10, width: widest - gap });
           const { columns } = sizes[i + j];
-          names.forEach((name, k) => items.push({ name, size: tile, x: left + (k % columns) * step, y: top + label + Math.floor(k / columns) * step }));
+          names.forEach((name, k) => {
+            const [tileX, tileY] = [left + (k % columns) * step, top + label + Math.floor(k / columns) * rowStep];
+            items.push({ name, size: tile, x: tileX, y: tileY });
+            if (rowStep > step) labels.push({ text: name, x: tileX, y: tileY + tile + 12, width: tile });
+          });
         });
         top += label + Math.max(...sizes.slice(i, i + perLine).map((size) => size.height)) + (i + perLine < racks.length ? gap : 0);
       }
@@ -213,12 +220,12 @@ export class ClusterView {
     return y + lineHeight;
   }
 
-  rackSize(size, step) {
+  rackSize(size, step, rowStep) {
     const least = Math.max(1, Math.ceil(Math.sqrt(size)));
     let columns = least;
     while (columns < 2 * least && size % columns) columns += 1;
     if (size % columns) columns = Math.ceil(Math.sqrt(size * 1.3));
-    return { columns, width: Math.min(columns, size) * step - GAP, height: Math.ceil(size / columns) * step - GAP };
+    return { columns, width: Math.min(columns, size) * step - GAP, height: Math.ceil(size / columns) * rowStep - GAP };
   }
 
   draw(anew) {
@@ -264,21 +271,27 @@ export class ClusterView {
       this.drawState(context, node, x, y, size, bad);
       return;
     }
-    context.fillStyle = free;
-    context.fillRect(x, y, size, size);
-    if (this.metric === "queue") this.drawQueue(context, node, x, y, size);
-    else {
-      const parts = this.parts(node);
-      const width = size / parts.length;
-      parts.forEach((part, i) => {
-        if (!(part > 0)) return;
-        context.fillStyle = this.shades[Math.min(4, Math.ceil(part * 4))];
-        const height = Math.max(2, Math.round(size * Math.min(1, part)));
-        const inset = parts.length > 1 && width > 3 ? (i ? 1 : 0) : 0;
-        context.fillRect(x + i * width + inset, y + size - height, width - inset, height);
-      });
-    }
+    if (this.metric === "queue") {
+      context.fillStyle = free;
+      context.fillRect(x, y, size, size);
+      this.drawQueue(context, node, x, y, size);
+    } else this.drawZones(context, this.parts(node), x, y, size, free);
     this.drawState(context, node, x, y, size, bad);
+  }
+
+  /** Draw a column for each zone, with a gap between them where there is space. */
+  drawZones(context, parts, x, y, size, free) {
+    const width = size / parts.length;
+    parts.forEach((part, i) => {
+      const inset = i && width > 3 ? 1 : 0;
+      const left = x + i * width + inset;
+      context.fillStyle = free;
+      context.fillRect(left, y, width - inset, size);
+      if (!(part > 0)) return;
+      context.fillStyle = this.shades[Math.min(4, Math.ceil(part * 4))];
+      const height = Math.max(2, Math.round(size * Math.min(1, part)));
+      context.fillRect(left, y + size - height, width - inset, height);
+    });
   }
 
   drawState(context, node, x, y, size, bad) {
