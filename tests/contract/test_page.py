@@ -388,6 +388,16 @@ def test_the_tiles_of_a_small_cluster_are_large_and_named(window: Browser, nodes
     assert bool(names & drawn) is is_named
 
 
+def test_times_of_a_job_name_their_zone(window: Browser, cluster: PageCluster, url: str) -> None:
+    """The sentences of the controller are in UTC, and the other times in the browser's zone."""
+    window.command("Emulation.setTimezoneOverride", timezoneId="America/New_York")
+    try:
+        show(window, url, f"#/job/{next(iter(cluster.controller.feed.state.pending))}")
+        window.until("/Times in (EST|EDT|GMT-[45])/.test(document.querySelector('main').innerText)")
+    finally:
+        window.command("Emulation.setTimezoneOverride", timezoneId="")
+
+
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
     """Users choose names, and also the address of a view."""
     show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")

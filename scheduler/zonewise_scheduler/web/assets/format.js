@@ -9,6 +9,7 @@ const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DATE = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
+const ZONE = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
 export const count = (value) => (value === null || value === undefined ? "unknown" : NUMBER.format(value));
@@ -68,6 +69,9 @@ export function clock(at, now) {
   const time = new Date(at * 1000);
   return (time.toDateString() === new Date(now * 1000).toDateString() ? CLOCK : DAY).format(time);
 }
+
+/** Return the short name of the time zone of all shown times, such as "CET". */
+export const timeZone = (at) => ZONE.formatToParts(new Date(at * 1000)).find((part) => part.type === "timeZoneName").value;
 
 /** Return a day. */
 export const date = (at) => DATE.format(new Date(at * 1000));

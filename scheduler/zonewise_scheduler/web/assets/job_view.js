@@ -1,7 +1,7 @@
 // One job: why it waits or where it runs, what it requests, and what has happened to it.
 
 import { h, patchChildren } from "./dom.js";
-import { amount, count, cpus, duration, plural, quantity, seconds, state, when } from "./format.js";
+import { amount, count, cpus, duration, plural, quantity, seconds, state, timeZone, when } from "./format.js";
 import { endOf, jobAddress, nodeAddress, queueAddress, resourceLabel } from "./parts.js";
 
 const PAUSE = 5000; // milliseconds between two questions for the explanation
@@ -64,7 +64,7 @@ export class JobView {
       job && this.why(job, details),
       h("div", { class: "split" },
         h("div", null,
-          job && h("section", { class: "card" }, h("h2", null, "Times"), this.times(job, now)),
+          job && h("section", { class: "card" }, h("h2", null, `Times in ${timeZone(now)}`), this.times(job, now)),
           details?.explanation && this.shortages(details.explanation),
           job && this.places(job)),
         h("aside", null,

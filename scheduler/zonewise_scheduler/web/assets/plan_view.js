@@ -1,7 +1,7 @@
 // The plan as a Gantt chart: running jobs up to their deadline, reservations, and forecasts with their interval.
 
 import { colors, h, s, showTooltip, sized } from "./dom.js";
-import { ages, clock, date, duration, plural, relative, state, when } from "./format.js";
+import { ages, clock, date, duration, plural, relative, state, timeZone, when } from "./format.js";
 import { choice, jobAddress, PagedTable, RUNNING, selection } from "./parts.js";
 
 const ROW = 24;
@@ -137,11 +137,14 @@ export class PlanView {
     const shift = this.chart.scrollTop % ROW;
     context.clearRect(0, 0, width, height);
     context.textBaseline = "middle";
+    context.fillStyle = paint("muted");
     if (!this.rows.length) {
-      context.fillStyle = paint("muted");
       context.font = '15px system-ui, "DejaVu Sans", sans-serif';
       context.fillText("No job runs, and none has a planned start.", 0, 60);
+      return;
     }
+    context.font = '12px system-ui, "DejaVu Sans", sans-serif';
+    context.fillText(`Times in ${timeZone(now)}`, 0, 12);
     const ticks = this.ticks(span, width);
     for (const { at, x } of ticks) {
       context.fillStyle = paint("line");
