@@ -388,6 +388,20 @@ def test_the_tiles_of_a_small_cluster_are_large_and_named(window: Browser, nodes
     assert bool(names & drawn) is is_named
 
 
+def test_a_job_starts_by_its_reservation_at_the_latest(window: Browser, url: str) -> None:
+    """A reservation holds, so a forecast does not end after it; the command line shows the same."""
+    show(window, url)
+    times = """
+        const { JobView } = await import(`${location.origin}/page/job_view.js`);
+        const pending = { startedAt: null, createdAt: 0, earliest: 70, likely: 80, latest: 140 };
+        done([100, null].map((reservedStart) => JobView.prototype.times({ ...pending, reservedStart }, 60).textContent));
+    """
+    reserved, unreserved = window.run_async(f"(async (done) => {{{times}}})(...arguments)")
+    assert reserved.count("in 40 s") == 2
+    assert "in 1 min" in unreserved
+    assert "in 1 min" not in reserved
+
+
 def test_times_of_a_job_name_their_zone(window: Browser, cluster: PageCluster, url: str) -> None:
     """The sentences of the controller are in UTC, and the other times in the browser's zone."""
     window.command("Emulation.setTimezoneOverride", timezoneId="America/New_York")

@@ -91,13 +91,14 @@ export class JobView {
   }
 
   times(job, now) {
+    const latest = [job.reservedStart, job.latest].filter((at) => at !== null);
     return h("dl", { class: "facts" },
       h("dt", null, "Submitted"), h("dd", null, when(job.createdAt, now)),
       job.startedAt !== null && [h("dt", null, "Started"), h("dd", null, when(job.startedAt, now))],
       job.startedAt !== null && [h("dt", null, "Ends at the latest"), h("dd", null, endOf(job, now))],
-      job.startedAt === null && [h("dt", null, "Reserved start"), h("dd", null, when(job.reservedStart, now, "none"))],
+      job.startedAt === null && [h("dt", null, "Reserved, at the latest"), h("dd", null, when(job.reservedStart, now, "none"))],
       job.startedAt === null && [h("dt", null, "Likely start"), h("dd", null, when(job.likely, now))],
-      job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(job.earliest, now), " and ", when(job.latest, now, "an unknown time"))]);
+      job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(job.earliest, now), " and ", when(latest.length ? Math.min(...latest) : null, now, "an unknown time"))]);
   }
 
   shortages(explanation) {
