@@ -11,6 +11,7 @@ import pytest
 
 from support.browser import BROWSER, DRIVER, Browser, browser
 from support.page_cluster import PageCluster
+from support.waiting_messages import MESSAGES
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import HttpServer
 from zonewise_sandbox.apiserver import ApiServer
@@ -400,6 +401,16 @@ def test_a_job_starts_by_its_reservation_at_the_latest(window: Browser, url: str
     assert reserved.count("in 40 s") == 2
     assert "in 1 min" in unreserved
     assert "in 1 min" not in reserved
+
+
+def test_the_clauses_of_a_message_are_those_of_the_command_line(window: Browser, url: str) -> None:
+    show(window, url)
+    clauses = """
+        const { messageClauses } = await import(`${location.origin}/page/job_view.js`);
+        done(messages.map(messageClauses));
+    """
+    messages = ["; ".join(each) for each in MESSAGES]
+    assert window.run_async(f"(async (messages, done) => {{{clauses}}})(...arguments)", messages) == MESSAGES
 
 
 def test_times_of_a_job_name_their_zone(window: Browser, cluster: PageCluster, url: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zonewise_common.cli.details import Detail
 from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.client.description import Description
+from zonewise_scheduler.client.message_clauses import message_clauses
 from zonewise_scheduler.client.time_text import parse_time, time_until
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def describe_forecast(response: Mapping[str, Any], requests: str, now: float) ->
         details.append(Detail("position", [f"number {position} in its ClusterQueue" if position else ""]))
         details += [Detail(name, [_time(time, now)]) for name, time in times.items() if is_known]
         details.append(Detail("start", ["" if is_known else _unknown(response)], "warning"))
-        details.append(Detail("why", str(response.get("message") or "").split("; ")))
+        details.append(Detail("why", message_clauses(str(response.get("message") or ""))))
     return Description("A job that is not submitted", details, dict(response), ""), is_known
 
 

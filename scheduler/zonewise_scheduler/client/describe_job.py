@@ -12,6 +12,7 @@ from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_events import event_time, involved_name
 from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
+from zonewise_scheduler.client.message_clauses import message_clauses
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
@@ -82,7 +83,7 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     walltime = "none is declared, so its end is unknown" if job.walltime is None else short_duration(job.walltime)
     yield Detail("walltime", [walltime])
     yield Detail("reason", [job.reason if job.state != ADMITTED else ""])
-    clauses = job.message.split("; ") if job.state == PENDING else [job.message]
+    clauses = message_clauses(job.message) if job.state == PENDING else [job.message]
     yield Detail("why", clauses if job.state != ADMITTED else [])
     yield Detail("fault", fault_lines(context.faults, now), "bad")
     yield Detail("fault", context.without_fault)

@@ -7,6 +7,7 @@ import { endOf, jobAddress, nodeAddress, queueAddress, resourceLabel } from "./p
 const PAUSE = 5000; // milliseconds between two questions for the explanation
 const REFRESH = 30000; // of a job that waits: its explanation changes with other jobs
 const MAX_NODES = 200;
+const OPENING = /^((needs|flavor|most capacity|on node|has to|would|waits for|is|could|cannot|starts) |\S+\/\S+ is before it )/;
 
 export class JobView {
   constructor(store, main, rest) {
@@ -86,7 +87,7 @@ export class JobView {
     const message = details?.message ?? "";
     const place = details?.position ?? job.position;
     return h("section", { class: "card why" }, h("h2", null, `Why it waits${job.reason ? `: ${job.reason}` : ""}`),
-      message ? h("ul", null, sentences(message).map((part) => h("li", null, part))) : h("p", null, details ? "It was submitted a moment ago." : "…"),
+      message ? h("ul", null, messageClauses(message).map((part) => h("li", null, part))) : h("p", null, details ? "It was submitted a moment ago." : "…"),
       place > 0 && h("p", { class: "note" }, `Position ${place} in ${job.clusterQueue}.`));
   }
 
@@ -131,12 +132,13 @@ export class JobView {
   }
 }
 
-/** Return the parts of a message: what is needed stands with what there is. */
-function sentences(message) {
-  const parts = [];
+/** Return the clauses of a message: what is needed stands with what there is; client/message_clauses.py does the same. */
+export function messageClauses(message) {
+  const clauses = [];
   for (const part of message.split("; ")) {
-    if (part.includes(" has ") && /^needs [^;]*$/.test(parts.at(-1) ?? "")) parts.push(`${parts.pop()}; ${part}`);
-    else parts.push(part);
+    const continues = part.startsWith("excluded: ") || ((clauses.at(-1) ?? "").includes("needs ") && !OPENING.test(part));
+    if (continues && clauses.length) clauses.push(`${clauses.pop()}; ${part}`);
+    else clauses.push(part);
   }
-  return parts;
+  return clauses;
 }
