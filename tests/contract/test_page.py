@@ -395,7 +395,8 @@ def test_a_job_starts_by_its_reservation_at_the_latest(window: Browser, url: str
     times = """
         const { JobView } = await import(`${location.origin}/page/job_view.js`);
         const pending = { startedAt: null, createdAt: 0, earliest: 70, likely: 80, latest: 140 };
-        done([100, null].map((reservedStart) => JobView.prototype.times({ ...pending, reservedStart }, 60).textContent));
+        const shown = (reservedStart) => JobView.prototype.times({ ...pending, reservedStart }, 60).textContent;
+        done([100, null].map(shown));
     """
     reserved, unreserved = window.run_async(f"(async (done) => {{{times}}})(...arguments)")
     assert reserved.count("in 40 s") == 2
