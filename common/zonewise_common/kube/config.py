@@ -119,10 +119,23 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
     try:
         official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
     except Exception as error:  # of any type: the client validates little of the file, and may send requests
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {_problem(path, context, error)}") from error
     if not loaded.api_key and not loaded.cert_file and (login := _login(path, context)):
         raise ConfigError(f"{path}: the user's {login} has returned neither a token nor a certificate")
     return loaded
+
+
+def _problem(path: str, context: str | None, error: Exception) -> str:
+    """Return what is wrong with a kubeconfig that the official client cannot load."""
+    try:
+        contexts = _official("kubernetes.config.kube_config").KubeConfigMerger(path).config["contexts"]
+        known = [entry["name"] for entry in contexts.value]
+    except Exception:  # noqa: BLE001 -- of any type, as above
+        is_malformed = isinstance(error, AttributeError | KeyError | TypeError)
+        return "is not a kubeconfig, which has clusters, users and contexts" if is_malformed else str(error)
+    if context and context not in known:
+        return f"there is no context {context}; the contexts are {', '.join(map(str, known)) or '(none)'}"
+    return str(error)
 
 
 def _load_certificate(path: str, context: str | None) -> Certificate:

@@ -332,9 +332,17 @@ def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None
         Config.from_kubeconfig(str(file))
 
 
+@pytest.mark.parametrize("content", ["just text", "[]", "- kind: Config\n"])
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, content: str) -> None:
+    """The official client raises errors such as "'str' object does not support item assignment"."""
+    (tmp_path / "config").write_text(content)
+    with pytest.raises(ConfigError, match="is not a kubeconfig, which has clusters, users and contexts"):
+        Config.from_kubeconfig(str(tmp_path / "config"))
+
+
 def test_kubeconfig_with_an_unknown_context(tmp_path: Path) -> None:
-    """The error names the unknown context."""
-    with pytest.raises(ConfigError, match="nowhere"):
+    """The error names the unknown context and the known ones."""
+    with pytest.raises(ConfigError, match="there is no context nowhere; the contexts are here"):
         Config.from_kubeconfig(kubeconfig(tmp_path, {}), "nowhere")
 
 
