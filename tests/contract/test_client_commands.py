@@ -149,6 +149,22 @@ def test_hold_and_release(cluster: CommandCluster, capsys: pytest.CaptureFixture
     assert cluster.live.is_held("c")
 
 
+def test_states_and_columns_select_and_sort_jobs_without_a_queue(
+    cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    submit_train(cluster, capsys, script, "b", "a", "c")
+    eventually(lambda: "c" in jobs(cluster, capsys))
+    for arguments, names in [
+        (("--state", "pending"), ["c"]),
+        (("--state", "admitted,held", "--sort-by", "name"), ["a", "b"]),
+        (("--sort-by", "name"), ["a", "b", "c"]),
+    ]:
+        _, out, _ = cluster.run(capsys, "queue", *arguments, "-o", "name")
+        assert out.split() == [f"job.batch/{name}" for name in names]
+    _, out, _ = cluster.run(capsys, "queue", "--state", "finished")
+    assert out.startswith("There are no such jobs")
+
+
 def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     submit_train(cluster, capsys, script, "first")
     assert cluster.run(capsys, "submit", script, "-J", "second", "-d", "afterok:first")[0] == 0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.queue_facts import FlavorUsage, QueueFacts
 
+_NO_JOBS = "There are no such jobs; `zonewise queue --jobs --all-states` lists finished ones, too."
 _SIZES = frozenset({"memory", "ephemeral-storage"})
 _STATE_STYLES = {ADMITTED: "good", HELD: "dim", STOPPING: "warning", PENDING: ""}
 
@@ -45,7 +46,7 @@ def list_jobs(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool, not
     """Return jobs with their positions, reasons and forecasts."""
     document = {"items": [job.document() for job in jobs]}
     table = _job_table(jobs, now, all_namespaces=all_namespaces)
-    return Listing((table,), document, [job.resource_name for job in jobs], notes, "There are no jobs in this queue.")
+    return Listing((table,), document, [job.resource_name for job in jobs], notes, _NO_JOBS)
 
 
 def _cluster_queue_table(queues: Sequence[QueueFacts]) -> Table:

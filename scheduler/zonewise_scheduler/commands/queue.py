@@ -9,6 +9,7 @@ from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments, render_listing
 from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
+from zonewise_scheduler.client.sbatch_options import checked
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 from zonewise_scheduler.client.watched_text import show_text
 
@@ -25,6 +26,8 @@ _NO_QUEUE = 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    from zonewise_scheduler.client.job_selection import SORT_COLUMNS, read_states
+
     parser.epilog = (
         "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the lowest "
         "share is next. START is the likely start of a pending job, and LATEST the latest one. Both are unknown if "
@@ -35,6 +38,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "to list")  # fmt: skip
     parser.add_argument("-j", "--jobs", action="store_true", help="list the jobs of all queues in the namespace")
     parser.add_argument("--all-states", action="store_true", help="include finished jobs")
+    parser.add_argument("--state", metavar="STATES", type=checked(read_states), default=frozenset(), help="list only "
+        "jobs in these states, such as pending,held; implies --jobs")  # fmt: skip
+    parser.add_argument("--sort-by", metavar="COLUMN", choices=SORT_COLUMNS, default="", help="sort jobs by "
+        f"{', '.join(SORT_COLUMNS)}; implies --jobs")  # fmt: skip
     add_output_arguments(parser)
     add_watch_arguments(parser)
     add_cluster_arguments(parser)
@@ -55,7 +62,7 @@ def run(arguments: Namespace) -> int:
             return _NO_QUEUE
 
         def text() -> str:
-            lists_jobs = arguments.jobs or selection is not None
+            lists_jobs = arguments.jobs or arguments.state or arguments.sort_by or selection is not None
             listing = _jobs(session, selection, arguments) if lists_jobs else _queues(session)
             return render_listing(listing, arguments.output, terminal)
 
@@ -84,14 +91,14 @@ def _queues(session: Session) -> Listing:
 
 
 def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespace) -> Listing:
-    from zonewise_scheduler.client.job_facts import FINISHED
+    from zonewise_scheduler.client.job_facts import STATES
     from zonewise_scheduler.client.job_reading import read_jobs
+    from zonewise_scheduler.client.job_selection import select_jobs
     from zonewise_scheduler.client.queue_listing import list_jobs
 
     jobs, notes = read_jobs(session, everywhere=selection is not None and bool(selection.cluster_queue))
     if selection is not None:
         jobs = [job for job in jobs if selection.has(job)]
-    if not arguments.all_states:
-        jobs = [job for job in jobs if job.state != FINISHED]
+    jobs = select_jobs(jobs, frozenset(STATES) if arguments.all_states else arguments.state, arguments.sort_by)
     all_namespaces = session.all_namespaces or any(job.namespace != session.namespace for job in jobs)
     return list_jobs(jobs, session.now(), all_namespaces=all_namespaces, notes=notes)
