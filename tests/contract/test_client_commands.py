@@ -165,6 +165,25 @@ def test_states_and_columns_select_and_sort_jobs_without_a_queue(
     assert out.startswith("There are no such jobs")
 
 
+def test_the_setup_of_a_cluster(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """The queue of the cluster is sound; a LocalQueue of no ClusterQueue is not."""
+    eventually(lambda: cluster.run(capsys, "check")[0] == 0)
+    status, out, err = cluster.run(capsys, "check", "-o", "json")
+    assert (status, err) == (0, "")
+    found = {item["check"]: item["result"] for item in json.loads(out)["items"]}
+    assert found.keys() == {"reports", "alignment", "schedulers", "controller", "queues", "flavors"}
+    assert (found["reports"], found["controller"], found["queues"]) == ("ok", "ok", "ok")
+    path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues"
+    lost = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "lost"}}
+    cluster.api.post(path, {**lost, "spec": {"clusterQueue": "nowhere"}}).ok()
+    try:
+        message = "error: LocalQueue default/lost admits nothing"
+        eventually(lambda: message in cluster.run(capsys, "check")[1])
+        assert cluster.run(capsys, "check")[0] == 1
+    finally:
+        cluster.api.delete(f"{path}/lost").ok()
+
+
 def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
     submit_train(cluster, capsys, script, "first")
     assert cluster.run(capsys, "submit", script, "-J", "second", "-d", "afterok:first")[0] == 0
@@ -337,7 +356,7 @@ def test_the_page_without_a_controller(cluster: CommandCluster, capsys: pytest.C
 
 def test_no_linux_module_and_no_array_library_is_imported() -> None:
     """The commands work on macOS with only the extra `client`."""
-    names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page")
+    names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page", "check")
     modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast", "page_server")
     imports = [
         *(f"zonewise_scheduler.commands.{name}" for name in names),

@@ -59,7 +59,7 @@ class CommandCluster(NamedTuple):
 
     def run(self, capsys: pytest.CaptureFixture[str], command: str, *arguments: str) -> tuple[int, str, str]:
         """Run a command in this process; return its exit status, its output and its messages."""
-        has_read_api = command in {"queue", "explain", "forecast"}
+        has_read_api = command in {"queue", "explain", "forecast", "check"}
         status = main([command, *arguments, *self.arguments(read_api=has_read_api)])
         said = capsys.readouterr()
         return status, said.out, said.err

@@ -13,7 +13,8 @@ from zonewise_common.cli.command import CommandError
 def test_all_commands_are_installed_here() -> None:
     commands = installed_commands()
     assert set(commands) == {*BUILT_IN, *entry_points()} - DEPRECATED
-    assert {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page"} <= set(commands)
+    of_users = {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page", "check"}
+    assert of_users <= set(commands)
 
 
 def test_each_help_is_one_line_without_a_full_stop() -> None:

@@ -1,0 +1,113 @@
+"""Reads the objects that `zonewise check` judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.errors import Forbidden, NotFound
+from zonewise_common.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+)
+from zonewise_scheduler.client.node_facts import read_node_facts
+from zonewise_scheduler.client.queue_facts import read_cluster_queue, read_local_queue
+from zonewise_scheduler.client.read_api import ReadApiUnavailable
+from zonewise_scheduler.client.session import metadata_pairs
+from zonewise_scheduler.client.setup_findings import ClusterSetup, SetupNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.session import Json, Session
+
+_GRACE = 60.0
+"""Seconds after which a scheduler has looked at a pod."""
+_UNBOUND = "spec.nodeName="
+
+
+def read_setup(session: Session) -> ClusterSetup:
+    """Return the objects of a cluster, and sentences about damaged ones. Raises KubeError."""
+    problems: list[str] = []
+    has_queues = _is_served(session, CLUSTER_QUEUES)
+    cluster_queues, local_queues = _listed(session, CLUSTER_QUEUES), _listed(session, LOCAL_QUEUES)
+    flavors = _listed(session, RESOURCE_FLAVORS)
+    pods = _listed(session, PODS, _UNBOUND)
+    return ClusterSetup(
+        _nodes(session, problems),
+        has_queues,
+        None if cluster_queues is None else [read_cluster_queue(queue, problems) for queue in cluster_queues],
+        None if local_queues is None else [read_local_queue(queue, problems) for queue in local_queues],
+        None if flavors is None else {flavor["metadata"]["name"]: _node_labels(flavor) for flavor in flavors},
+        None if pods is None else unhandled_pods(pods, session.now()),
+        _read_api_problem(session) if has_queues else "",
+    )
+
+
+def unhandled_pods(pods: Iterable[Json], now: float) -> dict[str, int]:
+    """Return for each schedulerName how many pods its scheduler has left alone for a minute.
+
+    kube-scheduler sets the condition PodScheduled of a pod that it cannot bind, and the API server that of a gated pod
+    (pkg/scheduler/schedule_one.go handleSchedulingFailure; pkg/registry/core/pod/strategy.go
+    applySchedulingGatedCondition).
+    """
+    names: Counter[str] = Counter()
+    for pod in pods:
+        reader = FieldReader(pod, "", [])
+        spec, status = reader.child("spec"), reader.child("status")
+        created = reader.child("metadata").time("creationTimestamp")
+        is_new = created is None or now - created < _GRACE
+        is_done = status.text("phase") in ("Succeeded", "Failed") or reader.child("metadata").has("deletionTimestamp")
+        is_seen = any(condition.text("type") == "PodScheduled" for condition in status.children("conditions"))
+        if not (is_new or is_done or is_seen or spec.text("nodeName") or spec.has("schedulingGates")):
+            names[spec.text("schedulerName", "default-scheduler")] += 1
+    return dict(names)
+
+
+def _nodes(session: Session, problems: list[str]) -> list[SetupNode] | None:
+    nodes, reports = _listed(session, NODES), _listed(session, NODE_RESOURCE_TOPOLOGIES)
+    if nodes is None or reports is None:
+        return None
+    by_node = {report["metadata"]["name"]: report for report in reports}
+    named = sorted((str(node["metadata"]["name"]), node) for node in nodes)
+    return [
+        SetupNode(read_node_facts(name, node, by_node.get(name), None, problems), metadata_pairs(node, "labels"))
+        for name, node in named
+    ]
+
+
+def _node_labels(flavor: Json) -> Mapping[str, str]:
+    return FieldReader(flavor, "", []).child("spec").pairs("nodeLabels")
+
+
+def _listed(session: Session, resource: Resource, field_selector: str = "") -> list[Json] | None:
+    """Return the objects of a kind, none if the cluster lacks the kind; None if the user may not list them."""
+    try:
+        return session.list(resource, field_selector=field_selector)
+    except Forbidden:
+        return None
+
+
+def _is_served(session: Session, resource: Resource) -> bool:
+    """Return whether the cluster serves a kind; a user who may not list it is not told, so it counts as served."""
+    try:
+        session.client.list(resource)
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return True
+
+
+def _read_api_problem(session: Session) -> str:
+    try:
+        session.read_api.get("/api/v1/queues")
+    except (ReadApiUnavailable, NotFound) as error:
+        return str(error)
+    return ""

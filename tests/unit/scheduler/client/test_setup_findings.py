@@ -1,0 +1,137 @@
+"""The findings of `zonewise check` about the setup of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.client.node_facts import NodeAvailability, ZoneFacts
+from zonewise_scheduler.client.queue_facts import FlavorUsage, QueueFacts
+from zonewise_scheduler.client.setup_findings import (
+    ABSENT,
+    ERROR,
+    OK,
+    UNKNOWN,
+    WARNING,
+    ClusterSetup,
+    SetupNode,
+    setup_findings,
+)
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+
+GPU = "nvidia.com/gpu"
+ZONES = (ZoneFacts(0, {}), ZoneFacts(1, {}))
+
+
+def node(name: str = "n", labels: dict[str, str] | None = None, **facts: Any) -> SetupNode:
+    own: dict[str, Any] = {
+        "ready": True,
+        "allocatable": {"cpu": 64000, GPU: 8},
+        "zones": ZONES,
+        "policy": "restricted/pod",
+        **facts,
+    }
+    return SetupNode(NodeAvailability(name, **own), labels or {})
+
+
+def cluster_queue(nominal: int = 8, resource: str = GPU, name: str = "q", **facts: Any) -> QueueFacts:
+    usage = FlavorUsage("f", resource, nominal, None, None, 0, 0, 0)
+    own: dict[str, Any] = {"resources": (usage,), "active": True, **facts}
+    return QueueFacts("ClusterQueue", name, **own)
+
+
+LOCAL = QueueFacts("LocalQueue", "l", "ns", active=True)
+SOUND = ClusterSetup([node()], True, [cluster_queue()], [LOCAL], {"f": {}}, {})
+
+
+def results(check: str, **changes: Any) -> list[tuple[str, str]]:
+    findings = setup_findings(SOUND._replace(**changes))
+    return [(finding.result, finding.message) for finding in findings if finding.check == check]
+
+
+def only(check: str, **changes: Any) -> tuple[str, str]:
+    [finding] = results(check, **changes)
+    return finding
+
+
+def test_a_sound_cluster_has_one_good_finding_for_each_check() -> None:
+    findings = setup_findings(SOUND)
+    assert [(finding.check, finding.result) for finding in findings] == [
+        (check, OK) for check in ("reports", "alignment", "schedulers", "controller", "queues", "flavors")
+    ]
+
+
+def test_an_error_and_a_warning_name_a_remedy() -> None:
+    setup = ClusterSetup([node(zones=()), node(zones=None)], True, [], [], {}, {"zonewise": 1}, "it is gone")
+    findings = [finding for finding in setup_findings(setup) if finding.result != OK]
+    assert {finding.result for finding in findings} == {WARNING, ERROR}
+    assert all(finding.remedy for finding in findings)
+
+
+def test_nodes_without_a_report() -> None:
+    nodes = [node("a"), *(node(name, zones=None) for name in "bcdef")]
+    assert only("reports", nodes=nodes) == (WARNING, "5 of 6 nodes have no report: b, c, d and 2 more")
+    assert only("reports", nodes=nodes[1:])[0] == ABSENT
+    ignored = [node("a"), node("b", zones=None, schedulable=False), node("c", zones=None, ready=False)]
+    assert only("reports", nodes=ignored)[0] == OK
+    assert only("reports", nodes=[])[0] == ERROR
+    assert only("reports", nodes=None)[0] == UNKNOWN
+
+
+@pytest.mark.parametrize("facts", [{"policy": "none/container"}, {"policy": ""}, {"zones": ()}])
+def test_kubelets_that_align_nothing(facts: dict[str, Any]) -> None:
+    nodes = [node("a"), node("b", **facts)]
+    assert only("alignment", nodes=nodes) == (WARNING, "1 of 2 kubelets align nothing: b")
+    assert only("alignment", nodes=[node("b", zones=None)])[0] == UNKNOWN
+
+
+def test_pods_of_a_scheduler_that_does_not_run() -> None:
+    expected = (ERROR, "no scheduler handles 2 pods with `schedulerName: zonewise`")
+    assert only("schedulers", unhandled_pods={"zonewise": 2}) == expected
+    assert only("schedulers", unhandled_pods=None)[0] == UNKNOWN
+
+
+def test_the_controller() -> None:
+    assert only("controller", has_queues=False)[0] == ABSENT
+    assert only("controller", read_api_problem="no replica leads")[0] == WARNING
+    assert results("queues", has_queues=False) == []
+
+
+def test_queues_that_admit_nothing() -> None:
+    broken = [cluster_queue(name=f"q{i}", active=False, message="is stopped") for i in range(5)]
+    found = results("queues", cluster_queues=broken)
+    assert found[0] == (ERROR, "ClusterQueue q0 admits nothing: is stopped")
+    assert [message for _, message in found[3:]] == ["2 more queues admit nothing"]
+    assert only("queues", local_queues=[]) == (ERROR, "there is no LocalQueue, so no job can start")
+    unwritten = only("queues", local_queues=[LOCAL._replace(active=None)])
+    assert unwritten == (ERROR, "no controller has written the status of LocalQueue ns/l")
+    assert only("queues", cluster_queues=None)[0] == UNKNOWN
+
+
+def test_a_flavor_without_nodes() -> None:
+    labeled: dict[str, Any] = {"flavors": {"f": {"gpu": "h100"}}}
+    assert only("flavors", **labeled) == (WARNING, "no schedulable node has the labels of flavor f: gpu=h100")
+    assert only("flavors", nodes=[node(labels={"gpu": "h100", "zone": "a"})], **labeled)[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("nominal", "result"), [(4, OK), (8, OK), (9, WARNING), (UNLIMITED - 1, WARNING), (UNLIMITED, OK)]
+)
+def test_quotas_beyond_the_nodes(nominal: int, result: str) -> None:
+    """A quota without a limit is deliberate."""
+    assert only("flavors", cluster_queues=[cluster_queue(nominal)])[0] == result
+
+
+def test_quotas_of_all_queues_add_up_and_may_exceed_the_nodes_by_a_tenth() -> None:
+    cpus = [cluster_queue(35000, "cpu", "a"), cluster_queue(35000, "cpu", "b"), cluster_queue(8)]
+    assert only("flavors", cluster_queues=cpus)[0] == OK
+    assert only("flavors", cluster_queues=[*cpus, cluster_queue(1000, "cpu", "c")]) == (
+        WARNING,
+        "flavor f has quotas of 71 cpu in total; its nodes have 64",
+    )
+
+
+def test_gpus_that_no_queue_covers() -> None:
+    expected = (WARNING, "no ClusterQueue has a quota of nvidia.com/gpu, which 1 node has")
+    assert only("flavors", cluster_queues=[cluster_queue(1000, "cpu")]) == expected
