@@ -124,7 +124,8 @@ def _schedulers(setup: ClusterSetup) -> Iterator[Finding]:
 
 def _controller(setup: ClusterSetup) -> Iterator[Finding]:
     if not setup.has_queues:
-        yield Finding("controller", ABSENT, "the cluster has no queue", "`kubectl apply -k manifests/queue` adds it")
+        remedy = "`kubectl apply -k manifests/queue` adds it, after the namespace `zonewise`"
+        yield Finding("controller", ABSENT, "the cluster has no queue", remedy)
     elif setup.read_api_problem:
         yield Finding("controller", WARNING, f"the read API of the controller: {setup.read_api_problem}",
                       "check `kubectl -n zonewise get pods`, and your Role `zonewise-user`")  # fmt: skip
