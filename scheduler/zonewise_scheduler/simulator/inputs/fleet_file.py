@@ -47,6 +47,7 @@ DEFAULT_MAX_PODS = 110
 
 _NAME = "fleet"
 _SHORT = re.compile(r"(\d{1,7})(?:x([^x]+)(?:x([^x]+))?)?", re.ASCII)
+_FORMS = "NUMBERxCPUS or NUMBERxCPUSxMEMORY (100x64x256Gi)"
 _MAX_ZONES = 8
 """max-allowable-numa-nodes: with more zones and a policy, the kubelet does not start."""
 
@@ -98,7 +99,7 @@ def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
             parse_milli_value(cpus), UNSPECIFIED if memory is None else parse_value(memory), UNSPECIFIED, UNSPECIFIED
         )
     except ValueError as error:
-        raise InputError(where, f"{error} in {text}") from error
+        raise InputError(where, f"{error} in {text}: use {_FORMS}, or a file for other kinds of nodes") from error
     if not 0 < count <= MAX_NODES or min(allocatable[:2]) <= 0:
         raise InputError(where, f"from 1 to {MAX_NODES} nodes, each with CPUs and memory: {text}")
     return build_fleet("nodes", [Level("node", count, HOSTNAME)], [(NodeGroup("nodes", allocatable, {}), count)])

@@ -90,7 +90,8 @@ def build_mix(
     capacity = nodes.total_capacity.get(mix.resource, 0)
     size = _size(nodes, mix.resource)
     if not size.per_node or capacity == UNLIMITED:
-        raise InputError(name, f"nodes: no node has {mix.resource}")
+        advice = "omit --nodes, or use nodes that have it"
+        raise InputError(name, f"nodes: no node has {mix.resource}, which its jobs need; {advice}")
     stream = UniformStream(seed)
     classes = mix.generate(stream, count, size)
     unit = _MILLI if mix.resource == CPU else 1

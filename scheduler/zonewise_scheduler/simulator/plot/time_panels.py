@@ -81,7 +81,7 @@ def draw_utilisation(
         if not lossless:
             axes.stairs(*span.curve(inner, size), baseline=None, color=policy.look.colour, lw=0.9, ls=":")
     caption = (
-        "all that is allocated is effective"
+        "no run was lost, or waited for its pods"
         if lossless and any(policy.times.size for policy in allocated_steps)
         else ""
     )

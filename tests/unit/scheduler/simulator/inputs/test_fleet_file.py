@@ -165,6 +165,12 @@ def test_an_error_names_file_field_and_value(change: Json, reported: str) -> Non
         read_fleet(fleet(1) | change, "f.yaml")
 
 
+def test_a_kind_of_node_is_no_number_of_cpus() -> None:
+    """`zonewise up --nodes 8xhgx-h100` has kinds of nodes, and a user may try them here."""
+    with pytest.raises(InputError, match=r"^--nodes: .* in 8xhgx-h100: use NUMBERxCPUS or .*, or a file for other"):
+        parse_short_fleet("8xhgx-h100")
+
+
 def test_unknown_fields_are_reported() -> None:
     result = read_fleet(fleet(1, color="red"), "f.yaml")
     assert result.problems == ("f.yaml: color: unknown field",)
