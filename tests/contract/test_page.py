@@ -341,6 +341,22 @@ def test_no_text_crosses_the_edge_of_its_card(window: Browser, cluster: PageClus
     assert window.run(crossing) == []
 
 
+def test_a_narrow_window_needs_no_horizontal_scrolling(window: Browser, cluster: PageCluster, url: str) -> None:
+    """Times and names wrap; only tables scroll within their card."""
+    state = cluster.controller.feed.state
+    running, waiting = next(iter(state.running)), next(iter(state.pending))
+    window.command("Emulation.setDeviceMetricsOverride", width=320, height=740, deviceScaleFactor=1, mobile=False)
+    try:
+        for address in ("#/cluster", "#/queues", "#/plan", "#/jobs", f"#/job/{running}", f"#/job/{waiting}"):
+            show(window, url, address)
+            if "#/job/" in address:
+                window.until("document.querySelector('.history')")
+            root = "document.documentElement"
+            assert window.run(f"return [{root}.scrollWidth <= {root}.clientWidth, location.hash]") == [True, address]
+    finally:
+        window.command("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+
+
 def test_a_node_shows_when_its_jobs_end(window: Browser, cluster: PageCluster, url: str) -> None:
     node = next(node for node in cluster.nodes if node.held)
     show(window, url, f"#/node/{node.name}")

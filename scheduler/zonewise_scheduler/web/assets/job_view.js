@@ -97,7 +97,7 @@ export class JobView {
       h("dt", null, "Submitted"), h("dd", null, when(job.createdAt, now)),
       job.startedAt !== null && [h("dt", null, "Started"), h("dd", null, when(job.startedAt, now))],
       job.startedAt !== null && [h("dt", null, "Ends at the latest"), h("dd", null, endOf(job, now))],
-      job.startedAt === null && [h("dt", null, "Reserved, at the latest"), h("dd", null, when(job.reservedStart, now, "none"))],
+      job.startedAt === null && [h("dt", null, "Reserved start"), h("dd", null, when(job.reservedStart, now, "none"), job.reservedStart !== null && " at the latest")],
       job.startedAt === null && [h("dt", null, "Likely start"), h("dd", null, when(job.likely, now))],
       job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(job.earliest, now), " and ", when(latest.length ? Math.min(...latest) : null, now, "an unknown time"))]);
   }
