@@ -5,7 +5,7 @@ If the terminal is too narrow, the gaps shrink to two spaces first, and then the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zonewise_common.cli.terminal import printable
 
@@ -35,8 +35,9 @@ class Column(NamedTuple):
     """Whether the texts are aligned to the right, as numbers are."""
     wide: bool = False
     """Whether the column is shown only with -o wide."""
-    shorten: bool = False
-    """Whether the texts may be shortened if the terminal is too narrow."""
+    shorten: Literal["", "end", "middle"] = ""
+    """Where texts may be shortened if the terminal is too narrow: sentences at the end, and names in the middle, since
+    the names of jobs and nodes differ in their ends. "": nowhere."""
 
 
 class Table(NamedTuple):
@@ -97,8 +98,15 @@ def _fitted(widths: list[int], columns: Sequence[Column], available: int) -> lis
 def _line(cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int], gap: int, terminal: Terminal) -> str:
     parts: list[str] = []
     for cell, column, width in zip(cells, columns, widths, strict=True):
-        text = cell.text if len(cell.text) <= width else cell.text[: width - 1] + terminal.ellipsis
+        text = _shortened(cell.text, width, column, terminal)
         padding = " " * (width - len(text))
         styled = terminal.styled(text, cell.style)
         parts.append(padding + styled if column.right else styled + padding)
     return (" " * gap).join(parts).rstrip() + "\n"
+
+
+def _shortened(text: str, width: int, column: Column, terminal: Terminal) -> str:
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2 if column.shorten == "middle" else 0
+    return text[: width - 1 - tail] + terminal.ellipsis + text[len(text) - tail :]

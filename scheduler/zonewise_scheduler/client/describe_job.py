@@ -139,7 +139,7 @@ def _at(time: float, now: float) -> str:
 
 def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table:
     columns = (
-        Column("MUST END FIRST", shorten=True),
+        Column("MUST END FIRST", shorten="middle"),
         Column("STATE"),
         Column("RUN", right=True),
         Column("ENDS AT THE LATEST"),
@@ -167,11 +167,11 @@ def _end(job: JobFacts, now: float) -> str:
 
 def _pod_table(context: JobContextFacts) -> Table:
     columns = (
-        Column("POD", shorten=True),
-        Column("NODE", shorten=True),
+        Column("POD", shorten="middle"),
+        Column("NODE", shorten="middle"),
         Column("PHASE"),
-        Column("PREDICTED ADMISSION", shorten=True),
-        Column("PROBLEM", shorten=True),
+        Column("PREDICTED ADMISSION", shorten="end"),
+        Column("PROBLEM", shorten="end"),
     )
     rows = [
         [pod.name, pod.node, Cell(pod.phase, _phase_style(pod)), pod.predicted_admission, pod_problem(pod)]
@@ -194,7 +194,12 @@ def _phase_style(pod: PodFacts) -> str:
 
 def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float) -> Table:
     """Return the newest events, except those that only state why a pending job waits."""
-    columns = (Column("AGE", right=True), Column("EVENT"), Column("OBJECT", wide=True), Column("MESSAGE", shorten=True))
+    columns = (
+        Column("AGE", right=True),
+        Column("EVENT"),
+        Column("OBJECT", wide=True),
+        Column("MESSAGE", shorten="end"),
+    )
     is_repeated = job.state == PENDING
     times = [(event_time(event), event) for event in events if not (is_repeated and event.get("reason") == "Pending")]
     newest = sorted(times, key=lambda entry: entry[0])[-MAX_EVENTS:]

@@ -41,11 +41,11 @@ def _details(node: NodeAvailability) -> Iterator[Detail]:
 
 def _pod_table(node: NodeAvailability) -> Table:
     columns = (
-        Column("POD", shorten=True),
-        Column("REQUESTS", shorten=True),
-        Column("HOLDS EXCLUSIVELY", shorten=True),
+        Column("POD", shorten="middle"),
+        Column("REQUESTS", shorten="end"),
+        Column("HOLDS EXCLUSIVELY", shorten="end"),
         Column("PREDICTED ADMISSION", wide=True),
-        Column("PROBLEM", shorten=True),
+        Column("PROBLEM", shorten="end"),
     )
     rows: list[list[str | Cell]] = []
     for pod in node.pods or ():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 COLUMNS = (
-    Column("NODE", shorten=True),
+    Column("NODE", shorten="middle"),
     Column("ZONE", right=True),
     Column("CPUS FREE", right=True),
     Column("OF", right=True),
@@ -37,7 +37,7 @@ COLUMNS = (
     Column("OF", right=True),
     Column("LARGEST", right=True),
     Column("PODS", right=True),
-    Column("STATUS", shorten=True),
+    Column("STATUS", shorten="end"),
     Column("IN ONE ZONE", right=True, wide=True),
     Column("FREE CPUS", wide=True),
     Column("DEVICES FREE", wide=True),

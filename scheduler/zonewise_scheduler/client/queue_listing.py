@@ -51,10 +51,10 @@ def list_jobs(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool, not
 
 def _cluster_queue_table(queues: Sequence[QueueFacts]) -> Table:
     columns = (
-        Column("CLUSTERQUEUE", shorten=True),
-        Column("COHORT", shorten=True),
-        Column("RESOURCE", shorten=True),
-        Column("FLAVOR", shorten=True),
+        Column("CLUSTERQUEUE", shorten="middle"),
+        Column("COHORT", shorten="middle"),
+        Column("RESOURCE", shorten="middle"),
+        Column("FLAVOR", shorten="middle"),
         Column("USED", right=True),
         Column("QUOTA", right=True),
         Column("BORROWED", right=True, wide=True),
@@ -104,8 +104,8 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
     columns = (
         Column("NAMESPACE"),
         Column("LOCALQUEUE"),
-        Column("CLUSTERQUEUE", shorten=True),
-        Column("USED", shorten=True),
+        Column("CLUSTERQUEUE", shorten="middle"),
+        Column("USED", shorten="end"),
         Column("WAITING", right=True),
         Column("RUNNING", right=True),
         Column("ACTIVE", wide=True),
@@ -126,7 +126,7 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
 def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) -> Table:
     columns = (
         Column("NAMESPACE"),
-        Column("JOB", shorten=True),
+        Column("JOB", shorten="middle"),
         Column("QUEUE", wide=True),
         Column("STATE"),
         Column("POS", right=True),
@@ -140,7 +140,7 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
         Column("EARLIEST", wide=True),
         Column("LIKELY", wide=True),
         Column("RESERVED", wide=True),
-        Column("REASON", shorten=True),
+        Column("REASON", shorten="end"),
         Column("MESSAGE", wide=True),
     )
     rows = [_job_cells(job, now, job.namespace if all_namespaces else "") for job in jobs]

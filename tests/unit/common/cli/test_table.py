@@ -12,10 +12,10 @@ from zonewise_common.cli.table import Cell, Column, make_table, render_table
 from zonewise_common.cli.terminal import Terminal
 
 COLUMNS = (
-    Column("NAME", shorten=True),
+    Column("NAME", shorten="middle"),
     Column("PODS", right=True),
     Column("NODE", wide=True),
-    Column("REASON", shorten=True),
+    Column("REASON", shorten="end"),
 )
 TABLE = make_table(
     COLUMNS,
@@ -55,6 +55,12 @@ def test_a_narrow_terminal_shortens_the_widest_text() -> None:
     assert ascii_lines[1] == "train     4  waits for quota of~"
 
 
+def test_the_end_of_a_name_remains() -> None:
+    """Names that begin alike can be told apart."""
+    table = make_table((Column("NAME", shorten="middle"),), [["training-vision-1"], ["training-vision-12"]])
+    assert render_table(table, Terminal(width=10)) == "NAME\ntrain…on-1\ntrain…n-12\n"
+
+
 def test_a_column_without_text_is_left_out() -> None:
     assert render_table(make_table(COLUMNS[:2], [["a", ""]]), Terminal()) == "NAME\na\n"
 
@@ -67,6 +73,6 @@ def test_a_row_of_another_length_is_an_error() -> None:
 @given(st.lists(st.tuples(st.text(st.characters(codec="ascii", categories=["L"]), max_size=60), st.integers(0, 10**6))))
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, int]]) -> None:
     """The limit applies as far as columns may be shortened, as these may."""
-    columns = (Column("NAME", shorten=True), Column("SIZE", right=True))
+    columns = (Column("NAME", shorten="middle"), Column("SIZE", right=True))
     text = render_table(make_table(columns, [[name, str(size)] for name, size in rows]), Terminal(width=40))
     assert all(len(line) <= 40 for line in text.splitlines())
