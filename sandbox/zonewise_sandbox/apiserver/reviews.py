@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 User = Object
 """UserInfo: username, uid, groups, extra."""
-TokenReviewer = "Callable[[str], User | None]"
-AccessReviewer = "Callable[[Object], bool]"
 
 ADMIN: User = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
 

@@ -49,7 +49,6 @@ READY_TIMEOUT = 120.0
 """Seconds within which a cluster must be ready: ten times what 5,000 nodes need."""
 _POLL = 0.01
 """Seconds between two checks whether a part is ready."""
-_WEBHOOK_PORT = 443
 CONTROLLER = "zonewise-controller"
 """The Service of the controller's page and read API, behind the API server's proxy."""
 START_DELAY = 1.0

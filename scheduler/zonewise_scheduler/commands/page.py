@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 DEFAULT_PORT = 9821
-_HINT = "Open it in a browser. Ctrl-C ends the page; the cluster stays as it is."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
