@@ -165,6 +165,13 @@ def test_states_and_columns_select_and_sort_jobs_without_a_queue(
     assert out.startswith("There are no such jobs")
 
 
+def test_a_namespace_without_a_queue(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    note = "There is no LocalQueue in namespace elsewhere; `zonewise queue -A` lists all."
+    assert note in cluster.run(capsys, "queue", "-n", "elsewhere")[1]
+    for arguments in ((), ("-A",)):
+        assert "There is no LocalQueue" not in cluster.run(capsys, "queue", *arguments)[1]
+
+
 def test_the_setup_of_a_cluster(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
     """The queue of the cluster is sound; a LocalQueue of no ClusterQueue is not."""
     eventually(lambda: cluster.run(capsys, "check")[0] == 0)

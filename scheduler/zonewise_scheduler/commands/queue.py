@@ -87,6 +87,8 @@ def _queues(session: Session) -> Listing:
         cluster_queues: list[QueueFacts] = []
         notes.append(f"ClusterQueues are missing: {error.message}")
     local_queues = [read_local_queue(obj, problems) for obj in session.list(LOCAL_QUEUES, scope=session.scope)]
+    if cluster_queues and not local_queues and not session.all_namespaces:
+        notes.append(f"There is no LocalQueue in namespace {session.namespace}; `zonewise queue -A` lists all.")
     return list_queues(sorted_queues(cluster_queues), sorted_queues(local_queues), [*notes, *problems])
 
 
