@@ -33,11 +33,10 @@ _UNBOUND = "spec.nodeName="
 
 
 def read_setup(session: Session) -> ClusterSetup:
-    """Return the objects of a cluster, and sentences about damaged ones. Raises KubeError."""
+    """Return the objects of a cluster; damaged fields count as absent. Raises KubeError."""
     problems: list[str] = []
-    has_queues = _is_served(session, CLUSTER_QUEUES)
-    cluster_queues, local_queues = _listed(session, CLUSTER_QUEUES), _listed(session, LOCAL_QUEUES)
-    flavors = _listed(session, RESOURCE_FLAVORS)
+    has_queues, cluster_queues = _cluster_queues(session)
+    local_queues, flavors = _listed(session, LOCAL_QUEUES), _listed(session, RESOURCE_FLAVORS)
     pods = _listed(session, PODS, _UNBOUND)
     return ClusterSetup(
         _nodes(session, problems),
@@ -94,15 +93,14 @@ def _listed(session: Session, resource: Resource, field_selector: str = "") -> l
         return None
 
 
-def _is_served(session: Session, resource: Resource) -> bool:
-    """Return whether the cluster serves a kind; a user who may not list it is not told, so it counts as served."""
+def _cluster_queues(session: Session) -> tuple[bool, list[Json] | None]:
+    """Return whether the cluster serves ClusterQueues, and these; None if the user may not list them."""
     try:
-        session.client.list(resource)
+        return True, session.client.list(CLUSTER_QUEUES).items
     except NotFound:
-        return False
-    except Forbidden:
-        return True
-    return True
+        return False, []
+    except Forbidden:  # also if the cluster lacks the kind: only permitted users are told
+        return True, None
 
 
 def _read_api_problem(session: Session) -> str:
