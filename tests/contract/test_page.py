@@ -412,10 +412,11 @@ def test_a_job_starts_by_its_reservation_at_the_latest(window: Browser, url: str
         const { JobView } = await import(`${location.origin}/page/job_view.js`);
         const pending = { startedAt: null, createdAt: 0, earliest: 70, likely: 80, latest: 140 };
         const shown = (reservedStart) => JobView.prototype.times({ ...pending, reservedStart }, 60).textContent;
-        done([100, null].map(shown));
+        done([100, null, 65].map(shown));
     """
-    reserved, unreserved = window.run_async(f"(async (done) => {{{times}}})(...arguments)")
+    reserved, unreserved, overtaken = window.run_async(f"(async (done) => {{{times}}})(...arguments)")
     assert reserved.count("in 40 s") == 2
+    assert overtaken.count("in 5 s") == 4
     assert "in 1 min" in unreserved
     assert "in 1 min" not in reserved
 

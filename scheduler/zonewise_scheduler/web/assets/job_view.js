@@ -92,14 +92,14 @@ export class JobView {
   }
 
   times(job, now) {
-    const latest = [job.reservedStart, job.latest].filter((at) => at !== null);
+    const byReservation = (at) => (job.reservedStart === null ? at : Math.min(at ?? Infinity, job.reservedStart));
     return h("dl", { class: "facts" },
       h("dt", null, "Submitted"), h("dd", null, when(job.createdAt, now)),
       job.startedAt !== null && [h("dt", null, "Started"), h("dd", null, when(job.startedAt, now))],
       job.startedAt !== null && [h("dt", null, "Ends at the latest"), h("dd", null, endOf(job, now))],
       job.startedAt === null && [h("dt", null, "Reserved start"), h("dd", null, when(job.reservedStart, now, "none"), job.reservedStart !== null && " at the latest")],
-      job.startedAt === null && [h("dt", null, "Likely start"), h("dd", null, when(job.likely, now))],
-      job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(job.earliest, now), " and ", when(latest.length ? Math.min(...latest) : null, now, "an unknown time"))]);
+      job.startedAt === null && [h("dt", null, "Likely start"), h("dd", null, when(job.likely === null ? null : byReservation(job.likely), now))],
+      job.earliest !== null && [h("dt", null, "Between"), h("dd", null, when(byReservation(job.earliest), now), " and ", when(byReservation(job.latest), now, "an unknown time"))]);
   }
 
   shortages(explanation) {
