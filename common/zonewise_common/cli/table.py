@@ -36,8 +36,8 @@ class Column(NamedTuple):
     wide: bool = False
     """Whether the column is shown only with -o wide."""
     shorten: Literal["", "end", "middle"] = ""
-    """Where texts may be shortened if the terminal is too narrow: sentences at the end, and names in the middle, since
-    the names of jobs and nodes differ in their ends. "": nowhere."""
+    """Where texts may be shortened if the terminal is too narrow; "" for nowhere. Names of jobs and nodes differ in
+    their ends, so they are shortened in the middle."""
 
 
 class Table(NamedTuple):
