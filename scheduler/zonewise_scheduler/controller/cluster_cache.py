@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_common.kube.resources import LEADER_WORKER_SETS, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.types import Json, ObjectKey
 
+_SETS = frozenset({LEADER_WORKER_SETS.kind, STATEFUL_SETS.kind})
 CATCH_UP = 30.0
 """Maximum seconds between a write's response and its result in the watch. If the watch has not shown the result by
 then, the watch is believed anyway."""
@@ -137,9 +138,9 @@ def owner_uid(obj: Json) -> str:
 
 
 def workload_owner_uid(workload: Json) -> str:
-    """Return the UID of the job that owns a Workload; "": none. Kueue lists a LeaderWorkerSet as a plain owner."""
+    """Return the UID of the job that owns a Workload; "": none. Kueue lists sets as plain owners."""
     references: list[Json] = workload["metadata"].get("ownerReferences") or []
-    sets = (str(entry.get("uid", "")) for entry in references if entry.get("kind") == LEADER_WORKER_SETS.kind)
+    sets = (str(entry.get("uid", "")) for entry in references if entry.get("kind") in _SETS)
     return owner_uid(workload) or next(sets, "")
 
 

@@ -1,6 +1,7 @@
-"""Objects that describe groups of pods: PodGroups, and LeaderWorkerSets with one group per replica.
+"""Objects that describe groups of pods: PodGroups, StatefulSets, and LeaderWorkerSets with one group per replica.
 
-Source: Kueue's pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go podSets, filterWorkloads.
+Source: Kueue's pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go podSets, filterWorkloads;
+pkg/controller/jobs/statefulset/statefulset_reconciler.go constructWorkload.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
-from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, Resource
+from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, STATEFUL_SETS, Resource
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
-from zonewise_scheduler.controller.pods.pod_names import WORKER_INDEX_LABEL
+from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, WORKER_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
-from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, PodIndexes, read_pod_set
+from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, QUEUE_LABEL, PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.pod_group_key import read_min_member
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
-GROUP_RESOURCES = (POD_GROUPS, IN_TREE_POD_GROUPS, LEADER_WORKER_SETS)
+GROUP_RESOURCES = (POD_GROUPS, IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, STATEFUL_SETS)
 LEADER = "leader"
 WORKER = "worker"
 """LEADER and WORKER: the roles of the pods of a LeaderWorkerSet that has a leader template."""
@@ -39,13 +40,22 @@ class GroupOwner(NamedTuple):
     pods: int
     """Number of pods in one group."""
     may_exceed: bool = True
-    """Whether more pods than that may exist. The surplus pods of a PodGroup wait."""
+    """Whether more pods than that may exist. The surplus pods wait."""
+    queue: str = ""
+    """LocalQueue of the groups; "": their pods name it."""
+    is_fast: bool = False
+    """Whether the pods are created one after another, so that the first one is enough to queue the group."""
     is_serving: bool = False
     """Whether the groups never end."""
     pod_sets: tuple[PodSetManifest, ...] = ()
     """Pod sets of one group, named after the roles of its pods; empty: they are derived from the pods."""
     replicas: int | None = None
     """Number of groups of the object; None: the object is itself one group."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return the number of pods in each pod set of one group; empty: the pods decide."""
+        return {pod_set.name: pod_set.pods for pod_set in self.pod_sets}
 
     def workload_names(self, replica: str) -> tuple[str, str]:
         """Return the name of a group's Workload, and the name that an adopted Workload may have."""
@@ -65,7 +75,9 @@ class GroupOwner(NamedTuple):
 
     def is_surplus(self, replica: str) -> bool:
         """Return whether a group is to be removed because the object now has fewer replicas."""
-        return self.replicas is not None and not (replica.isdecimal() and int(replica) < self.replicas)
+        if self.replicas is None:
+            return not self.pods
+        return not (replica.isdecimal() and int(replica) < self.replicas)
 
 
 def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
@@ -75,6 +87,8 @@ def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
     """
     if resource == LEADER_WORKER_SETS:
         return read_strictly(obj, _leader_worker_set)
+    if resource == STATEFUL_SETS:
+        return read_strictly(obj, _stateful_set)
     metadata = FieldReader(obj, "", []).child("metadata")
     pods = read_min_member(resource.group, obj)
     if pods is None or not 1 <= pods <= MAX_PODS:
@@ -103,9 +117,26 @@ def _leader_worker_set(reader: FieldReader) -> GroupOwner:
         metadata.required_name("uid"),
         size,
         may_exceed=False,
+        queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
         is_serving=True,
         pod_sets=tuple(_pod_sets(template, size)),
         replicas=_replicas(spec, reader.child("status")),
+    )
+
+
+def _stateful_set(reader: FieldReader) -> GroupOwner:
+    metadata, spec = reader.child("metadata"), reader.child("spec")
+    pods = spec.int_in_range("replicas", 1, MAX_PODS, minimum=0)
+    pod_set = read_pod_set(DEFAULT_POD_SET, pods, spec.child("template"), PodIndexes(POD_INDEX_LABEL))
+    return GroupOwner(
+        STATEFUL_SETS,
+        metadata.required_name(),
+        metadata.required_name("uid"),
+        pods,
+        queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        is_fast=True,
+        is_serving=True,
+        pod_sets=(_without_metadata(pod_set),),
     )
 
 

@@ -6,9 +6,14 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, Resource
+from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, STATEFUL_SETS, Resource
 from zonewise_scheduler.controller.pods.pod_group import group_name
-from zonewise_scheduler.controller.pods.pod_names import LEADER_WORKER_SET_LABEL, PARENT_ANNOTATION, REPLICA_INDEX_LABEL
+from zonewise_scheduler.controller.pods.pod_names import (
+    LEADER_WORKER_SET_LABEL,
+    PARENT_ANNOTATION,
+    REPLICA_INDEX_LABEL,
+    STATEFUL_SET_PARENT,
+)
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
@@ -43,12 +48,16 @@ class PlainJobKey(NamedTuple):
 def plain_job_key(namespace: str, name: str, pod: Json) -> PlainJobKey:
     """Return the job of a queued pod. Raises FieldError.
 
-    Kueue gives the pods of each LeaderWorkerSet replica a group name. Later pods have none, but belong to the same job.
+    Kueue gives the pods of a StatefulSet, and of each LeaderWorkerSet replica, a group name. Later pods have none, but
+    belong to the same job.
     """
     metadata = FieldReader(pod, "", []).child("metadata")
     labels = metadata.pairs("labels")
     leader_worker_set = labels.get(LEADER_WORKER_SET_LABEL)
-    is_adopted = bool(leader_worker_set) and PARENT_ANNOTATION in metadata.pairs("annotations")
+    parent = metadata.pairs("annotations").get(PARENT_ANNOTATION, "")
+    if parent == STATEFUL_SET_PARENT and (stateful_set := _stateful_set(metadata)):
+        return PlainJobKey(namespace, stateful_set, "", STATEFUL_SETS)
+    is_adopted = bool(leader_worker_set and parent)
     if (group := group_name(pod)) and not is_adopted:
         return PlainJobKey(namespace, group, "")
     if (key := read_group_key(pod)) is not None:
@@ -56,6 +65,13 @@ def plain_job_key(namespace: str, name: str, pod: Json) -> PlainJobKey:
     if leader_worker_set:
         return PlainJobKey(namespace, leader_worker_set, "", LEADER_WORKER_SETS, labels.get(REPLICA_INDEX_LABEL, ""))
     return PlainJobKey(namespace, "", name)
+
+
+def _stateful_set(metadata: FieldReader) -> str:
+    """Return the name of the StatefulSet that controls a pod; "": none does."""
+    kind = STATEFUL_SETS.api_version, STATEFUL_SETS.kind
+    owners = (owner for owner in metadata.children("ownerReferences") if owner.flag("controller", default=False))
+    return next((owner.text("name") for owner in owners if (owner.text("apiVersion"), owner.text("kind")) == kind), "")
 
 
 _POD_GROUPS = {resource.group: resource for resource in (POD_GROUPS, IN_TREE_POD_GROUPS)}

@@ -7,6 +7,7 @@
     | PodGroup, scheduling.x-k8s.io | label scheduling.x-k8s.io/pod-group       | minMember                          |
     | PodGroup, scheduling.k8s.io   | schedulingGroup.podGroupName              | schedulingPolicy.gang.minCount     |
     | a replica of a LeaderWorkerSet | its labels of name and group-index       | leaderWorkerTemplate.size          |
+    | a StatefulSet             | the reference to their controller             | replicas                           |
 
 All of these pods carry a queue label, and the webhook has gated them. The gates hold the job back.
 """
@@ -109,7 +110,7 @@ class PlainPods(NamedTuple):
     is_group: bool = False
     """Whether the pods form a group; otherwise there is one single pod."""
     may_exceed: bool = False
-    """Whether more pods than the total may exist. The surplus pods of a PodGroup wait."""
+    """Whether more pods than the total may exist. The surplus pods wait."""
     is_fast: bool = False
     is_serving: bool = False
     pod_sets: tuple[PodSetManifest, ...] = ()
@@ -122,7 +123,7 @@ class PlainPods(NamedTuple):
 
     @property
     def needed(self) -> tuple[GroupPod, ...]:
-        """Return the counting pods that make up the job; for a PodGroup these are the oldest."""
+        """Return the counting pods that make up the job; of those that may exceed the total, these are the oldest."""
         return self.counting[: self.total] if self.may_exceed else self.counting
 
     @property
@@ -150,7 +151,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     """
     members = sorted((read_group_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     described = [pod for pod in members if pod.phase != "Failed"] or members
-    queue = _common(described, "labels", QUEUE_LABEL)
+    queue = (group.queue if group else "") or _common(described, "labels", QUEUE_LABEL)
     first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
     if group is not None:
         return PlainPods(
@@ -159,6 +160,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
             group.pods,
             is_group=True,
             may_exceed=group.may_exceed,
+            is_fast=group.is_fast,
             is_serving=group.is_serving,
             pod_sets=group.pod_sets,
         )

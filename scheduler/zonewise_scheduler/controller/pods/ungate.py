@@ -7,6 +7,7 @@ A pod is ungated as late as possible, since its pin cannot be changed:
 | not Admitted, Evicted or Finished           | remain held                                                       |
 | a pod set without topology assignment       | remain held                                                       |
 | whole gangs are required, a pod is missing  | remain held, unless pods of the workload already run              |
+| a StatefulSet, a pod is missing             | are ungated: the next pod may be created once they are ready      |
 | the domain's node is unhealthy or unknown   | remain held: the planner replaces the domain                      |
 | the gang avoids the node and has no pod there | remain held: the node becomes unhealthy (pod_reconciler.py)     |
 | the node is cordoned, tainted or not Ready  | remain held: it becomes unhealthy once none of them runs there    |
@@ -25,9 +26,7 @@ from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTE
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.domains import DomainAssigner
 from zonewise_scheduler.controller.pods.node_pin import NodePin
-from zonewise_scheduler.controller.pods.pod_names import (
-    TOPOLOGY_GATE,
-)
+from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, TOPOLOGY_GATE
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -185,7 +184,12 @@ def _rank_offset(name: str, requests: Mapping[str, FieldReader], counts: Mapping
 
 
 def _is_whole(workload: Json, pods: Sequence[ManagedPod], pod_sets: Sequence[_AssignedPodSet]) -> bool:
-    """Return whether all pods of the gang exist, or some already run, so that held pods are replacements."""
+    """Return whether all pods of the gang exist, or some already run, so that held pods are replacements.
+
+    A StatefulSet may create each pod only once the previous one is ready.
+    """
+    if any(pod_set.ranks.indexes.pod_index_label == POD_INDEX_LABEL for pod_set in pod_sets):
+        return True
     admitted_at = condition_time(workload, "Admitted") or 0.0
     if any(not pod.is_held and (not pod.is_terminated or pod.created >= admitted_at) for pod in pods):
         return True

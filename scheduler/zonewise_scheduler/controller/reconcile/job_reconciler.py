@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS
+from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of, workload_owner_uid
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
@@ -114,8 +114,8 @@ class JobReconciler:
 
     def _writes_of(self, key: ObjectKey, job: Json, context: JobContext) -> list[Write]:
         workloads = self._workloads.owned_by(uid_of(job))
-        if key.resource == LEADER_WORKER_SETS:
-            return surplus_workloads(job, workloads, self._active_pods)
+        if key.resource in {LEADER_WORKER_SETS, STATEFUL_SETS}:
+            return surplus_workloads(key.resource, job, workloads, self._active_pods)
         adapter = self._adapters.get(group_kind(key.resource))
         if adapter is None or has_managed_owner(job, self._adapters):
             return []

@@ -180,7 +180,7 @@ def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
     if _has_other_roles(owned):
         purpose = "delete a Workload that does not match"
         return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]
-    if workload["spec"].get("queueName") != job.queue and not job.is_serving:
+    if workload["spec"].get("queueName") != job.queue and (job.pod_sets or not job.is_serving):
         return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
     return []
 

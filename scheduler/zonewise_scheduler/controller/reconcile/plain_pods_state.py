@@ -3,7 +3,8 @@
 the pods name                          its Workload has
 nothing                                an owner reference to the pod
 a group by label or annotation         the name of the group
-a PodGroup, or a LeaderWorkerSet       a name derived from that of the object, and from the replica
+a PodGroup, LeaderWorkerSet or          a name derived from that of the object, and from the replica
+StatefulSet
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import LEADER_WORKER_SETS
 from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.pods.group_owner import read_group_owner
+from zonewise_scheduler.controller.pods.group_workload import workload_counts
 from zonewise_scheduler.controller.reconcile.plain_pods import PlainPodsState
 from zonewise_scheduler.controller.reconcile.workload import workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -21,6 +22,7 @@ from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.cluster_cache import WorkloadIndex
     from zonewise_scheduler.controller.pods.plain_pod_index import PlainJobKey, PlainPodIndex
     from zonewise_scheduler.controller.types import Json
@@ -53,19 +55,22 @@ def plain_pods_state(
     return PlainPodsState(job.namespace, name, pods, workload, owner, owner.is_surplus(job.replica))
 
 
-def surplus_workloads(obj: Json, workloads: Mapping[str, Json], active_pods: Callable[[str], int]) -> list[Write]:
-    """Return the deletions of Workloads for replicas that a LeaderWorkerSet no longer has.
+def surplus_workloads(
+    resource: Resource, obj: Json, workloads: Mapping[str, Json], active_pods: Callable[[str], int]
+) -> list[Write]:
+    """Return the deletions of Workloads for replicas, or for a size, that a LeaderWorkerSet or StatefulSet had before.
 
     `workloads`: those that it owns, by key; `active_pods`: number of active pods of a Workload. Quota is held until no
-    pod is active. Raises FieldError for an invalid LeaderWorkerSet.
+    pod is active. Raises FieldError for an invalid set.
     """
     if FieldReader(obj, "", []).child("metadata").has("deletionTimestamp"):
         return []
-    owner = read_group_owner(LEADER_WORKER_SETS, obj)
-    names = {name for i in range(owner.replicas or 0) for name in owner.workload_names(str(i))}
+    owner = read_group_owner(resource, obj)
+    replicas = ("",) if owner.replicas is None else map(str, range(owner.replicas))
+    names = {name for replica in replicas if not owner.is_surplus(replica) for name in owner.workload_names(replica)}
     return [
-        Write(Verb.DELETE, workload_key(key), "delete the Workload of a replica that is gone", uid=uid_of(workload),
-              workload=key)
+        Write(Verb.DELETE, workload_key(key), "delete a Workload of other replicas", uid=uid_of(workload), workload=key)
         for key, workload in workloads.items()
-        if workload["metadata"]["name"] not in names and not active_pods(key)
-    ]  # fmt: skip
+        if (workload["metadata"]["name"] not in names or workload_counts(workload) != owner.counts)
+        and not active_pods(key)
+    ]

@@ -57,7 +57,7 @@ def _defaulted(request: AdmissionRequest, rules: AdmissionRules) -> Json:
         job = _with_defaults(request, rules) if is_new else request.obj
         return queued_leader_worker_set(job) if queue_name(job) else request.obj
     if request.group_kind in REPLICATED:
-        return with_queued_pods(request.obj) if queue_name(request.obj) else request.obj
+        return with_queued_pods(request.obj, request.group_kind) if queue_name(request.obj) else request.obj
     if not is_new or request.group_kind not in rules.suspend_paths:
         return request.obj
     return _held_pod(request, rules) if request.group_kind == POD else _held_job(request, rules)

@@ -95,6 +95,18 @@ def test_a_gang_is_ungated_once_it_is_complete() -> None:
     assert len(ungated(workload, pods[:2], UngateContext(NODES, whole_gangs=False))) == 2
 
 
+def test_the_first_pods_of_a_stateful_set_do_not_wait_for_the_others() -> None:
+    """By default, a StatefulSet creates a pod once the previous one is ready."""
+    label = "apps.kubernetes.io/pod-index"
+    workload = assigned_workload({"h1": 2, "h2": 1})
+    workload["spec"]["podSets"][0]["topologyRequest"]["podIndexLabel"] = label
+    pods = [held_pod(f"web-{index}") for index in range(3)]
+    for index, pod in enumerate(pods):
+        pod["metadata"]["labels"][label] = str(index)
+    assert ungated(workload, pods[:1]) == {"web-0": "node-1"}
+    assert ungated(workload, pods[2:]) == {"web-2": "node-2"}
+
+
 def test_a_replacement_does_not_wait_for_others() -> None:
     workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
     assert ungated(workload, [running("a", "node-1"), held_pod("b")]) == {"b": "node-1"}

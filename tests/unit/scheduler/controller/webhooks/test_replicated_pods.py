@@ -1,4 +1,4 @@
-"""Deployments and StatefulSets of a queue: their pods get the queue, which cannot change while they are ready."""
+"""Deployments and StatefulSets of a queue: their pods get the queue, and a StatefulSet is admitted in one size."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ KINDS = pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 CLASS = "kueue.x-k8s.io/priority-class"
 
 
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+
+
 def replicated(labels: Json, kind: str = "Deployment", ready: int = 0) -> Json:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     metadata = {"name": "web", "namespace": "team-a", "labels": labels}
@@ -24,6 +27,12 @@ def replicated(labels: Json, kind: str = "Deployment", ready: int = 0) -> Json:
 def test_the_pods_get_the_queue_and_the_priority_class(kind: str) -> None:
     made = defaulted(replicated({QUEUE: "q", CLASS: "high", "team": "a"}, kind), rules())
     assert made["spec"]["template"]["metadata"]["labels"] == {"app": "web", QUEUE: "q", CLASS: "high"}
+
+
+def test_only_the_pods_of_a_stateful_set_form_one_job() -> None:
+    made = {kind: defaulted(replicated({QUEUE: "q"}, kind), rules()) for kind in ("Deployment", "StatefulSet")}
+    annotations = {kind: obj["spec"]["template"]["metadata"].get("annotations") for kind, obj in made.items()}
+    assert annotations == {"Deployment": None, "StatefulSet": {PARENT: "statefulset"}}
 
 
 def test_the_pods_get_the_queue_again_when_the_object_is_replaced() -> None:
@@ -56,6 +65,38 @@ def test_an_object_that_belongs_to_a_job_is_not_changed() -> None:
     ],
 )
 def test_a_queue_is_valid_and_constant_while_replicas_are_ready(words: str, new: Json, old: Json | None) -> None:
+    problems = problems_of(new, old)
+    assert words in problems
+    assert bool(words) == bool(problems)
+
+
+def scaled(
+    replicas: int | None, cpu: str = "1", *, kind: str = "StatefulSet", queued: bool = True, pods: int = 0
+) -> Json:
+    obj = replicated({QUEUE: "q"} if queued else {}, kind)
+    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    obj["status"]["replicas"] = pods
+    if replicas is not None:
+        obj["spec"]["replicas"] = replicas
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("words", "new", "old"),
+    [
+        ("spec.replicas: 3 cannot replace 2: scale to 0 first", scaled(3), scaled(2)),
+        ("spec.replicas: 1 cannot replace 2", scaled(None), scaled(2)),
+        ("requests and constraints", scaled(2, "2"), scaled(2)),
+        ("until the last pods have ended", scaled(2), scaled(0, pods=1)),
+        ("", scaled(0), scaled(2)),
+        ("", scaled(0), scaled(0, pods=1)),
+        ("", scaled(3, "2"), scaled(0)),
+        ("", scaled(1), scaled(None)),
+        ("", scaled(3), scaled(2, queued=False)),
+        ("", scaled(3, kind="Deployment"), scaled(2, kind="Deployment")),
+    ],
+)
+def test_a_stateful_set_changes_its_size_and_requests_only_at_0_replicas(words: str, new: Json, old: Json) -> None:
     problems = problems_of(new, old)
     assert words in problems
     assert bool(words) == bool(problems)
