@@ -133,7 +133,7 @@ def _observe(check: Json, workload: Json, requests: Sequence[Json], config: Prov
     attempts = {
         attempt: request
         for request in requests
-        if follows_config(request, config)
+        if follows_config(request, workload, config)
         and (attempt := attempt_of(request["metadata"]["name"], name, check["name"])) > 0
     }
     if not attempts:

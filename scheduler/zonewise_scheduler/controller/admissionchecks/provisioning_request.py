@@ -56,13 +56,7 @@ def template_name(request: str, pod_set: str) -> str:
 
 
 def build_request(workload: Json, name: str, config: ProvisioningConfig, pods: Sequence[RequestedPods]) -> Json:
-    """Return a ProvisioningRequest. Annotations of the Workload are added to the parameters of its class."""
-    annotations: Mapping[str, str] = workload["metadata"].get("annotations") or {}
-    parameters = {
-        key.removeprefix(PROVISIONING_PREFIX): value
-        for key, value in annotations.items()
-        if key.startswith(PROVISIONING_PREFIX)
-    }
+    """Return a ProvisioningRequest."""
     pod_sets = [{"podTemplateRef": {"name": template_name(name, item.names[0])}, "count": item.pods} for item in pods]
     return {
         "apiVersion": PROVISIONING_REQUESTS.api_version,
@@ -70,7 +64,7 @@ def build_request(workload: Json, name: str, config: ProvisioningConfig, pods: S
         "metadata": _metadata(workload, name),
         "spec": {
             "provisioningClassName": config.provisioning_class,
-            "parameters": {**config.parameters, **parameters},
+            "parameters": _parameters(workload, config),
             "podSets": pod_sets,
         },
     }
@@ -95,13 +89,25 @@ def owned_by(resource: Resource, name: str, uid: str) -> Json:
     return {field: value for field, value in reference.items() if field != "blockOwnerDeletion"}
 
 
-def follows_config(request: Json, config: ProvisioningConfig) -> bool:
-    """Return whether a request has the class and parameters of the current configuration."""
+def follows_config(request: Json, workload: Json, config: ProvisioningConfig) -> bool:
+    """Return whether a request has the class of the current configuration, and a value for each of its parameters."""
     spec: Json = request.get("spec") or {}
     parameters: Json = spec.get("parameters") or {}
+    required = _parameters(workload, config)
     return spec.get("provisioningClassName") == config.provisioning_class and all(
-        parameters.get(key) == value for key, value in config.parameters.items()
+        parameters.get(key) == required[key] for key in config.parameters
     )
+
+
+def _parameters(workload: Json, config: ProvisioningConfig) -> dict[str, str]:
+    """Return the parameters of a request. Annotations of the Workload take precedence over the configuration."""
+    annotations: Mapping[str, str] = workload["metadata"].get("annotations") or {}
+    own = {
+        key.removeprefix(PROVISIONING_PREFIX): value
+        for key, value in annotations.items()
+        if key.startswith(PROVISIONING_PREFIX)
+    }
+    return {**config.parameters, **own}
 
 
 def _metadata(workload: Json, name: str) -> Json:

@@ -34,6 +34,13 @@ def test_a_request_follows_its_templates_and_owns_them() -> None:
     assert story.check["state"] == "Pending"
 
 
+def test_an_annotation_replaces_a_parameter_of_the_configuration() -> None:
+    story = ProvisioningStory(workload(annotations={"provreq.kueue.x-k8s.io/size": "small"}))
+    story.settle()
+    assert story.requests[FIRST]["spec"]["parameters"] == {"size": "small"}
+    assert story.settle() == [], "the request is not created again"
+
+
 def test_provisioned_capacity_makes_the_check_ready_and_directs_the_pods_to_it() -> None:
     config = CONFIG._replace(node_selector=(("group", "NodeGroup"), ("absent", "None")))
     story = ProvisioningStory(workload(), {CHECK: config})
