@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.cycle_heads import is_postponed, next_heads
@@ -45,6 +46,7 @@ from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle, with_admission
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
@@ -195,7 +197,8 @@ def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) 
     rejected_ranks: dict[str, list[Rank]] = {}
     for name, queue in state.pending_queues.items():
         if name in state.freed_queues and queue.heap.has_shapes:
-            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom)
+            selects = partial(admits_namespace, queue.heap.spec, namespaces=state.namespaces)
+            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom, selects)
             state.active_queues[name] = None
     state.freed_queues.clear()
     return rejected_ranks

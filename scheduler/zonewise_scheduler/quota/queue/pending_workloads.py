@@ -15,7 +15,8 @@ A pending workload is active or inadmissible; inadmissible ones are skipped. The
 | BestEffortFIFO | Reserved | inadmissible, with workloads of its shape whose walltime is no shorter |
 | any | any other | inadmissible, only this workload |
 
-queue_inadmissible_workloads() makes all of them active again. The cost of these changes depends on the number of
+queue_inadmissible_workloads() makes all of them active again, except those of namespaces that the queue does not
+select. The cost of these changes depends on the number of
 shapes, not of workloads: only the first workload of a shape can be head.
 
 A queue and its copies share shapes. Each queue copies a shape before it first changes it (copy on write). Shared shapes
@@ -51,6 +52,10 @@ _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
 def _in_order_of_time(walltime: float, timestamp: float) -> float:  # noqa: ARG001 -- as BackfillPolicy.backfill_key
     return timestamp
+
+
+def _selects_all(namespace: str) -> bool:  # noqa: ARG001 -- as queue_inadmissible_workloads() calls it
+    return True
 
 
 class PendingWorkloads:
@@ -264,15 +269,22 @@ class PendingWorkloads:
         else:
             self._inadmissible_alone[workload.key] = workload
 
-    def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> list[Rank]:
+    def queue_inadmissible_workloads(
+        self, headroom: HeadroomBound | None = None, selects: Callable[[str], bool] = _selects_all
+    ) -> list[Rank]:
         """Make all inadmissible workloads active after a change, except those that `headroom` rejects.
 
-        Returns the first rank of each shape with such exceptions, ascending.
+        `selects`: returns whether the queue selects a namespace; the workloads of others remain inadmissible. Returns
+        the first rank of each shape with exceptions by `headroom`, ascending.
         """
         self._generation = object()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
-        for workload in alone.values():
-            self._insert(workload)
+        selected = {name: selects(name) for name in {workload.namespace for workload in alone.values()}}
+        for key, workload in alone.items():
+            if selected[workload.namespace]:
+                self._insert(workload)
+            else:
+                self._inadmissible_alone[key] = workload
         self._drop_empty_shapes()
         self._heads = {}
         rejected: list[Rank] = []
