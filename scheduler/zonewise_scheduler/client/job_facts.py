@@ -245,16 +245,17 @@ def _state(is_true: set[str], *, active: bool) -> str:
 def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...], str]:
     """Return the job's kind, API version and name, the names of its pods if the job consists of them, and its UID.
 
-    A Workload without an owner is its own job.
+    A Workload without an owner is its own job. Kueue lists the pods of a StatefulSet as owners in addition to the set.
     """
     owners = list(metadata.children("ownerReferences"))
     name = metadata.text("name")
     if not owners:
         return WORKLOADS.kind, WORKLOADS.api_version, name, (), metadata.text("uid")
-    pods = tuple(owner.text("name") for owner in owners if owner.text("kind") == "Pod")
-    if pods:
+    others = [owner for owner in owners if owner.text("kind") != "Pod"]
+    if not others:
+        pods = tuple(owner.text("name") for owner in owners)
         return "Pod", "v1", pods[0] if len(pods) == 1 else name, pods, ""
-    owner = next((each for each in owners if each.flag("controller", default=False)), owners[0])
+    owner = next((each for each in others if each.flag("controller", default=False)), others[0])
     return owner.text("kind"), owner.text("apiVersion"), owner.text("name"), (), owner.text("uid")
 
 
