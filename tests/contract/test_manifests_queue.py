@@ -334,6 +334,21 @@ def test_pods_without_a_queue_are_queued_only_with_the_component(live: Live, rea
             eventually(lambda: not is_gated(pod("")))
 
 
+def test_pods_of_a_set_from_kueue_are_queued_with_it_only_with_the_component(
+    live: Live, real_server: RealServer
+) -> None:
+    namespace = real_server.new_namespace("defaulted")
+
+    def is_gated(parent: str) -> bool:
+        body = pod("", {"kueue.x-k8s.io/pod-suspending-parent": parent})
+        return bool(live.create(body, namespace).ok()["spec"].get("schedulingGates"))
+
+    assert not is_gated("statefulset")
+    with _with_component(live.admin, "queue/components/sets-from-kueue"):
+        eventually(lambda: is_gated("statefulset"))
+        assert not is_gated("other")
+
+
 @contextlib.contextmanager
 def _with_component(admin: Api, component: str) -> Generator[None]:
     """Add the mutating webhooks of a component, at the address of the others."""

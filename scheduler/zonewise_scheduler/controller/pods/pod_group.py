@@ -24,10 +24,12 @@ from zonewise_scheduler.controller.pods.pod_names import (
     GROUP_NAME_LABEL,
     GROUP_TOTAL_ANNOTATION,
     MANAGED_LABEL,
+    PARENT_ANNOTATION,
     POD_FINALIZER,
     RETRIABLE_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     SERVING_ANNOTATION,
+    SET_PARENTS,
     WORKER_INDEX_LABEL,
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
@@ -141,7 +143,12 @@ def group_name(pod: Json) -> str:
 def is_queued_pod(pod: Json) -> bool:
     """Return whether a pod belongs to a job of plain pods, as the label that the webhook sets shows."""
     labels = FieldReader(pod, "", []).child("metadata").pairs("labels")
-    return labels.get(MANAGED_LABEL) == "true" and bool(labels.get(QUEUE_LABEL))
+    return labels.get(MANAGED_LABEL) == "true" and (bool(labels.get(QUEUE_LABEL)) or is_pod_of_set(pod))
+
+
+def is_pod_of_set(pod: Json) -> bool:
+    """Return whether a pod belongs to a StatefulSet or LeaderWorkerSet that names the queue, so it need not do so."""
+    return FieldReader(pod, "", []).child("metadata").pairs("annotations").get(PARENT_ANNOTATION) in SET_PARENTS
 
 
 def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> PlainPods:

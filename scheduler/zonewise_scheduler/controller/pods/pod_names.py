@@ -18,6 +18,8 @@ PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
 """Parent kind of the pods of a set. The pods of sets from Kueue also name their Workload as their group."""
 STATEFUL_SET_PARENT = "statefulset"
 """Parent kind of the pods of a StatefulSet, which its template declares."""
+SET_PARENTS = frozenset({STATEFUL_SET_PARENT, "leaderworkerset.x-k8s.io/leaderworkerset"})
+"""Parent kinds whose templates from Kueue declare no queue. The set names the queue."""
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 """Ordinal of a pod of a StatefulSet."""
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"

@@ -14,6 +14,7 @@ from zonewise_scheduler.controller.jobs.rayjob import ADAPTER as RAY_JOBS
 from zonewise_scheduler.controller.jobs.rayjob import uses_existing_cluster
 from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
+from zonewise_scheduler.controller.pods.pod_group import is_pod_of_set
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_GATE,
     GROUP_POD_INDEX_ANNOTATION,
@@ -99,12 +100,13 @@ def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
 
 
 def _held_pod(request: AdmissionRequest, rules: AdmissionRules) -> Json:
-    """Return a pod that is gated if it has a queue, which may be the default queue.
+    """Return a pod that is gated if it has a queue, which may be the default queue or that of its set.
 
     A finalizer makes sure that the end of a pod is accounted for. A pod without a queue has nothing to account for.
     """
-    pod = _with_defaults(request, rules)
-    if queue_name(pod):
+    is_of_set = is_pod_of_set(request.obj)
+    pod = request.obj if is_of_set else _with_defaults(request, rules)
+    if queue_name(pod) or is_of_set:
         gated = _gated_pod(pod)
         finalizers = strings_in(gated["metadata"], "finalizers", "metadata.")
         if POD_FINALIZER not in finalizers:

@@ -183,6 +183,7 @@ def test_a_set_that_kueue_has_started_continues() -> None:
     assert (workload.name, workload_keys(cluster)) == (name, [workload])
     assert started(cluster) == {"web-0", "web-1"}
     cluster.delete(pods[1])
-    create_pod(cluster, owner, 1)
+    recreated = create_pod(cluster, owner, 1)
+    cluster.change(recreated, {"metadata": {"labels": {QUEUE: None}}})
     live_queue(cluster).settle()
-    assert started(cluster) == {"web-0", "web-1"}, "the recreated pod, which names no group, belongs to the set"
+    assert started(cluster) == {"web-0", "web-1"}, "the recreated pod, which names no group and queue, is of the set"

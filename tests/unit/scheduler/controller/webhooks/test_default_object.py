@@ -153,6 +153,14 @@ def test_a_pod_without_a_queue_is_not_changed() -> None:
     assert defaulted(pod(""), rules()) == pod("")
 
 
+@pytest.mark.parametrize("parent", ["statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"])
+def test_a_pod_of_a_set_from_kueue_is_gated_although_only_the_set_names_a_queue(parent: str) -> None:
+    made = defaulted(pod("", {"kueue.x-k8s.io/pod-suspending-parent": parent}), DEFAULT)
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/managed": "true"}, "not the default queue"
+    assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+    assert GATE in made["spec"]["schedulingGates"]
+
+
 def test_a_pod_that_names_no_queue_gets_the_default_queue() -> None:
     made = defaulted(pod(""), DEFAULT)
     assert made["metadata"]["labels"][QUEUE] == "default"
