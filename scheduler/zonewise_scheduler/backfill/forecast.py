@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from statistics import fmean
+from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish, submit
@@ -65,6 +66,9 @@ class PlayOptions(NamedTuple):
     time_grain: float = 0.0
     """Events closer together than this fraction of their time from now are merged; 0 merges none."""
     max_decisions: int = MAX_DECISIONS
+    max_cpu_seconds: float = inf
+    """CPU time of the thread after which no play makes another decision, and none but the first begins. A workload that
+    has not started by then has an unknown start. With a limit, the samples depend on the speed of the machine."""
 
 
 EXACT = PlayOptions()
@@ -87,12 +91,15 @@ def sample_starts(
     plays, which seed the draws, or None for as many plays as the number of workloads allows. The same arguments give
     the same samples. Raises KeyError if one of the keys is not pending.
     """
+    until = thread_time() + options.max_cpu_seconds
     queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
     starts_by_play: list[Mapping[str, float]] = []
     for number in range(_plays(state, inputs)) if plays is None else plays:
+        if starts_by_play and thread_time() >= until:
+            break
         play = _Play(state, now, run_times.draw(number), inputs.arrivals.replay(now, number), options)
-        starts_by_play.append(play.run(queues.keys()))
+        starts_by_play.append(play.run(queues.keys(), until))
     reservations = state.reservations.by_key
     bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}
     return {
@@ -144,8 +151,11 @@ class _Play:
         self._ends: list[tuple[float, int, str]] = []
         """Heap of ends: time, serial of the run, key. An entry is stale if its workload was preempted."""
 
-    def run(self, keys: Set[str]) -> Mapping[str, float]:
-        """Play until these workloads have started or nothing more happens; return the starts by key."""
+    def run(self, keys: Set[str], until: float) -> Mapping[str, float]:
+        """Play until these workloads have started or nothing more happens; return the starts by key.
+
+        `until`: the time of the thread's CPU clock after which no decision is made except the first.
+        """
         for end, workload in self._draw.ends():
             self._push_end(workload.key, end)
         for key in list(self._state.running_workloads.stopping):
@@ -155,7 +165,7 @@ class _Play:
             wake_at = self._schedule()
             not_started.difference_update(self._starts)
             first = self._next_event(wake_at)
-            if not not_started or first == inf:
+            if not not_started or first == inf or thread_time() >= until:
                 break
             self._advance(first, first + self._options.time_grain * (first - self._started_at))
         return self._starts

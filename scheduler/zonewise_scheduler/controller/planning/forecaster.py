@@ -48,7 +48,11 @@ MAX_WORKLOADS = 1000
 """Maximum number of workloads with a forecast: the first of each queue, then the second of each, and so on."""
 MAX_WORKLOADS_PLAYED = 250
 """Maximum number of workloads, pending and running, in all plays of an increment, unless it has only one."""
+MAX_CPU_SECONDS = 10.0
+"""Maximum CPU time of an increment. Preemption in cohorts with topologies can make one decision of a play take seconds.
+The interpreter runs one thread at a time, so such a play would halve the speed of the controller's thread for hours."""
 _STOP_TIMEOUT = 0.5
+_OPTIONS = BOUNDED._replace(max_cpu_seconds=MAX_CPU_SECONDS)
 
 
 class ForecastBasis(NamedTuple):
@@ -125,7 +129,7 @@ def number_of_increment_plays(workloads: int) -> int:
 def play_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
     """Return the starts of the first pending workloads in the plays of a basis, by key."""
     keys = first_workloads(basis.state, MAX_WORKLOADS)
-    return sample_starts(basis.state, basis.now, basis.inputs, keys, BOUNDED, basis.plays) if keys else {}
+    return sample_starts(basis.state, basis.now, basis.inputs, keys, _OPTIONS, basis.plays) if keys else {}
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:

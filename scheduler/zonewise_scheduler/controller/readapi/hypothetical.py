@@ -2,8 +2,9 @@
 
     /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
 
-The queue itself does not change. The controller's thread makes the copy, and the request's thread runs the plays. The
-rate of plays is limited and only one runs at a time, so the share of the controller's time that clients use is bounded.
+The queue itself does not change. The controller's thread makes the copy, and the request's thread runs the plays. Only
+one request runs plays at a time. Their CPU time and the rate of requests are limited, and a request that takes long
+counts as several. So the share of the controller's time that clients use is bounded.
 
 As in the queue, the job includes what the API server adds to its pods. A job that a LimitRange rejects never starts.
 """
@@ -11,7 +12,8 @@ As in the queue, the job includes what the API server adds to its pods. A job th
 from __future__ import annotations
 
 import threading
-from math import inf
+import time
+from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
 
 PATH = "/api/v1/forecast"
 PLAYS_PER_SECOND, PLAY_BURST = 0.5, 5
+MAX_CPU_SECONDS = 2.0
+"""CPU time after which the plays of a request end; the start is unknown if the job has not started by then."""
+CPU_SECONDS_PER_REQUEST = 0.5
+"""CPU time that one request may take; a longer one counts as several. Clients get a quarter of a CPU at most."""
+_OPTIONS = BOUNDED._replace(max_cpu_seconds=MAX_CPU_SECONDS)
 _CALL_TIMEOUT = 5.0
 """Seconds in which the controller must respond."""
 _PLAY_TIMEOUT = 8.0
@@ -65,11 +72,16 @@ class HypotheticalForecasts:
         call: Callable[[Callable[[QueueController], _Copy], float], _Copy],
         reporter: StatusReporter,
         clock: Callable[[], float],
+        timer: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Set the sources; `call`: runs a function in the controller's thread (ControllerLoop.call)."""
+        """Set the sources; `call`: runs a function in the controller's thread (ControllerLoop.call).
+
+        `timer`: the CPU clock of the calling thread, in seconds.
+        """
         self._call = call
         self._reporter = reporter
         self._clock = clock
+        self._timer = timer
         self._plays = TokenBucket(PLAYS_PER_SECOND, PLAY_BURST)
         self._lock = threading.Lock()
 
@@ -80,7 +92,9 @@ class HypotheticalForecasts:
         except ValueError as error:
             return text_response(400, f"{error}\n")
         if not self._plays.try_acquire() or not self._lock.acquire(timeout=_PLAY_TIMEOUT):
-            return text_response(429, "too many forecasts are requested at once; try again in 2 s\n")
+            seconds = max(1 / PLAYS_PER_SECOND, self._plays.delay)
+            return text_response(429, f"too many forecasts are requested at once; try again in {ceil(seconds)} s\n")
+        begin = self._timer()
         try:
             copied = self._call(self._copy, _CALL_TIMEOUT)
             return json_response(hypothetical_forecast(copied, workload))
@@ -88,6 +102,8 @@ class HypotheticalForecasts:
             return text_response(503, f"{error}\n")
         finally:
             self._lock.release()
+            for _ in range(int((self._timer() - begin) / CPU_SECONDS_PER_REQUEST)):
+                self._plays.reserve()
 
     def _copy(self, controller: QueueController) -> _Copy:
         history = self._reporter.history
@@ -160,7 +176,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
         return {**body, **nothing, "message": inadmissible.message}
     queue = state.pending[key]
     explanation = explain(state, key, now)
-    samples = sample_starts(state, now, inputs, [key], BOUNDED)[key]
+    samples = sample_starts(state, now, inputs, [key], _OPTIONS)[key]
     starts_now = max(samples.starts) <= now
     forecast = copied.calibration.forecast(key, samples.queue, now, samples.starts, samples.bound)
     if starts_now:

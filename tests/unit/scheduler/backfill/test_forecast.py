@@ -20,6 +20,7 @@ from zonewise_scheduler.backfill.forecast import (
     BOUNDED,
     EXACT,
     PlayOptions,
+    StartSamples,
     SubmittedWorkload,
     sample_starts,
 )
@@ -129,6 +130,14 @@ def test_the_play_ends_when_the_workloads_have_started() -> None:
     assert sample_starts(planner, 0, learned(), ["/b"]).keys() == {"/b"}
     sampled = starts_by_key(planner, 0, options=PlayOptions(max_decisions=2))
     assert (sampled["/b"], sampled["/c"]) == ({10}, {inf})
+
+
+def test_the_cpu_time_limits_the_decisions_and_the_plays() -> None:
+    """No CPU time is allowed: the first play makes its first decision, and no other play begins."""
+    planner, inputs = state_after(*(submission(name, 8, 10) for name in "abc")), learned(10, 20)
+    sampled = sample_starts(planner, 10, inputs, options=PlayOptions(max_cpu_seconds=0.0))
+    assert sampled == {"/b": StartSamples("q", (inf,)), "/c": StartSamples("q", (inf,))}
+    assert len(sample_starts(planner, 10, inputs)["/b"].starts) == SAMPLES
 
 
 def test_a_workload_that_is_not_pending_has_no_samples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import LIMIT_RANGES
 from zonewise_common.service.handlers import Request, Response
 from zonewise_scheduler.controller.readapi.hypothetical import (
+    CPU_SECONDS_PER_REQUEST,
     PATH,
     PLAY_BURST,
     HypotheticalForecasts,
@@ -146,6 +148,17 @@ def test_the_rate_of_forecasts_is_limited() -> None:
     query = urlencode({"namespace": NAMESPACE, "queue": "l"})
     responses = [forecasts.respond(Request("GET", PATH, query=query)).status for _ in range(PLAY_BURST + 1)]
     assert responses == [200] * PLAY_BURST + [429]
+
+
+def test_a_forecast_that_takes_long_counts_as_several() -> None:
+    """The CPU clock advances by the time of three requests during each one."""
+    queue = reported_queue()
+    times = count(0.0, 3 * CPU_SECONDS_PER_REQUEST)
+    forecasts = HypotheticalForecasts(queue.ask, queue.reporter, lambda: queue.now, lambda: next(times))
+    query = urlencode({"namespace": NAMESPACE, "queue": "l"})
+    responses = [forecasts.respond(Request("GET", PATH, query=query)) for _ in range(3)]
+    assert [response.status for response in responses] == [200, 200, 429]
+    assert responses[-1].body == b"too many forecasts are requested at once; try again in 8 s\n"
 
 
 def test_a_controller_that_does_not_respond_is_unavailable() -> None:
