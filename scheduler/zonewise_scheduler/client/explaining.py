@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.details import Detail
+from zonewise_common.k8s.labels import is_label_value
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
@@ -28,7 +29,7 @@ from zonewise_scheduler.client.unqueued_jobs import unqueued_job, with_reason
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.node_facts import NodeAvailability
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _POD_KINDS = frozenset({"pod", "pods", "po"})
 _NODE_KINDS = frozenset({"node", "nodes", "no"})
+_MAX_POD_REQUESTS = 20
+"""Number of pods beyond which one list of the namespace replaces a request for each pod."""
 
 
 def explain(session: Session, reference: str) -> Description | None:
@@ -84,12 +87,12 @@ def _job(session: Session, job: JobFacts) -> Description:
     job = with_row(job, row)
     explanation = read_explanation(row)
     others = dict(_others(session, explanation.shown_blockers))
-    listed = session.list(PODS, scope=job.namespace)
-    objects = [pod for pod in listed if _is_pod_of(pod, job)]
+    named = _named_pods(session, job)
+    objects = [pod for pod in named if _is_pod_of(pod, job)]
     pods = [] if job.state == PENDING else [read_pod_facts(pod, []) for pod in objects]
     nodes = dict(_nodes_of(session, {pod.node for pod in pods if pod.node}))
     problems = {name: read_node_facts(name, node, None, (), []).problems for name, node in nodes.items()}
-    events = _events(session, job, listed)
+    events = _events(session, job, named)
     faults = job_faults(objects, events)
     without = (
         [] if faults else list(without_fault({pod.node: nodes.get(pod.node, {}) for pod in pods if pod.has_failed}))
@@ -140,17 +143,37 @@ def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Jso
             yield name, node
 
 
-def _events(session: Session, job: JobFacts, pods: Iterable[Json]) -> list[Json]:
-    """Return the Events about a job, its Workload and its pods; `pods` are all pods of its namespace.
+def _named_pods(session: Session, job: JobFacts) -> list[Json]:
+    """Return the pods of a job, and for a Job also those of earlier ones with its name.
+
+    The pods of a Job have a label with its name, so the server selects them. Otherwise, all pods of the namespace are
+    read, one after another.
+    """
+    if job.kind == JOBS.kind and is_label_value(job.name):
+        return session.list(PODS, scope=job.namespace, label_selector=f"{JOB_NAME_LABEL}={job.name}")
+    return session.read(PODS, lambda pod: pod if _is_pod_of(pod, job) else None, scope=job.namespace)
+
+
+def _events(session: Session, job: JobFacts, named: Iterable[Json]) -> list[Json]:
+    """Return the Events about a job, its Workload and its pods; `named`: the result of _named_pods().
 
     Deleted pods are recognized by the pattern of their names. Their Events from before the job belong to an earlier job
     of that name.
     """
-    is_own = {pod["metadata"]["name"]: _is_pod_of(pod, job) for pod in pods}
+    is_own = {pod["metadata"]["name"]: _is_pod_of(pod, job) for pod in named}
     is_own |= dict.fromkeys(filter(None, (job.name, job.workload)), True)
     deleted = pod_name_pattern(job)
-    events = read_events(session, job.namespace)
-    return [event for event in events if _is_event_of(event, job, is_own, deleted)]
+    events = read_events(session, job.namespace, lambda event: _is_event_of(event, job, is_own, deleted))
+    foreign = _existing_pods(session, job.namespace, {involved_name(event) for event in events} - is_own.keys())
+    return [event for event in events if involved_name(event) not in foreign]
+
+
+def _existing_pods(session: Session, namespace: str, names: Set[str]) -> Set[str]:
+    """Return those names that pods have."""
+    if len(names) > _MAX_POD_REQUESTS:
+        listed = session.read(PODS, lambda pod: str(pod["metadata"]["name"]), scope=namespace)
+        return names & set(listed)
+    return {name for name in names if session.find(PODS, name, namespace=namespace) is not None}
 
 
 def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted: re.Pattern[str]) -> bool:
@@ -163,8 +186,8 @@ def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted
 def _unqueued_job(session: Session, obj: Json) -> Description:
     """Return the description of a Job without a Workload."""
     job = unqueued_job(obj)
-    listed = session.list(PODS, scope=job.namespace)
-    events = _events(session, job, listed)
+    named = _named_pods(session, job)
+    events = _events(session, job, named)
     if job.local_queue:
         why = with_reason(job, events).message
     else:
@@ -173,7 +196,7 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
     state = "suspended" if suspended else "not suspended: its pods are created at once"
     if has_ended(obj):
         state, why = "has finished", ""
-    faults = job_faults([pod for pod in listed if _is_pod_of(pod, job)], events)
+    faults = job_faults([pod for pod in named if _is_pod_of(pod, job)], events)
     failure = job_failure(obj)
     document = {
         "namespace": job.namespace, "kind": job.kind, "name": job.name, "message": why or None,

@@ -14,7 +14,7 @@ from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.client.unqueued_jobs import unqueued_job, with_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Callable, Iterator, Set
 
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.session import Json, Session
@@ -30,35 +30,44 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
     """
     scope = None if everywhere else session.scope
     notes: list[str] = []
+    problems: list[str] = []
+
+    def read_queued() -> list[JobFacts]:
+        return session.read(WORKLOADS, lambda workload: read_job(workload, problems), scope=scope)
+
     try:
-        workloads = session.list(WORKLOADS, scope=scope)
+        queued = read_queued()
     except Forbidden:
         if scope is not None or session.all_namespaces:
             raise
         scope = session.namespace
-        workloads = session.list(WORKLOADS, scope=scope)
+        queued = read_queued()
         notes.append(f"Only jobs of namespace {scope} are listed: you may not list the jobs of all namespaces.")
     rows: dict[tuple[str, str], Json] = {}
     try:
         rows = session.read_api.workloads(scope)
     except ReadApiUnavailable as error:
         notes.append(MISSING.format(reason=error))
-    problems: list[str] = []
-    jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
+    jobs = [with_row(job, rows.get(job.key)) for job in queued]
     unqueued = _unqueued_jobs(session, scope, {job.uid for job in jobs})
     return sorted_jobs([*jobs, *unqueued]), [*notes, *problems]
 
 
 def _unqueued_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
     """Yield the suspended Jobs of a queue that have no Workload; `queued` are the UIDs of those that have one."""
+
+    def is_unqueued(job: Json) -> bool:
+        suspended = bool(job.get("spec", {}).get("suspend"))
+        return suspended and job["metadata"].get("uid") not in queued and not has_ended(job)
+
     try:
-        jobs = session.list(JOBS, scope=scope)
+        jobs = session.read(JOBS, lambda job: job if is_unqueued(job) else _without_spec(job), scope=scope)
     except Forbidden:
         return
     by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
     without_reason: list[JobFacts] = []
     for (namespace, _), job in by_name.items():
-        if not job.get("spec", {}).get("suspend") or job["metadata"].get("uid") in queued or has_ended(job):
+        if not is_unqueued(job):
             continue
         facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
         if facts is not None:
@@ -69,16 +78,22 @@ def _unqueued_jobs(session: Session, scope: str | None, queued: Set[str]) -> Ite
     yield from (with_reason(job, events) for job in without_reason)
 
 
+def _without_spec(job: Json) -> Json:
+    """Return the fields of a Job that tell whether it is the dependency of another one and how it has ended."""
+    metadata = {field: job["metadata"].get(field, "") for field in ("namespace", "name", "uid")}
+    return {"metadata": metadata, "status": job.get("status", {})}
+
+
 def _has_controller(job: Json) -> bool:
     """Return whether another object owns a Job, such as a JobSet, which is queued as a whole."""
     owners: list[Json] = job["metadata"].get("ownerReferences") or []
     return any(owner.get("controller") for owner in owners)
 
 
-def read_events(session: Session, scope: str | None) -> list[Json]:
-    """Return the Events of a scope, or none if the user may not list them. Raises KubeError."""
+def read_events(session: Session, scope: str | None, is_wanted: Callable[[Json], bool] = lambda _: True) -> list[Json]:
+    """Return the wanted Events of a scope, or none if the user may not list them. Raises KubeError."""
     try:
-        return session.list(EVENTS, scope=scope)
+        return session.read(EVENTS, lambda event: event if is_wanted(event) else None, scope=scope)
     except Forbidden:
         return []
 
@@ -134,8 +149,7 @@ class NamedJobs:
         None if all of them have finished but a Job without a Workload has not. Raises KubeError.
         """
         if self._jobs is None:
-            listed = self.session.list(WORKLOADS, scope=self.session.namespace)
-            self._jobs = [read_job(workload) for workload in listed]
+            self._jobs = self.session.read(WORKLOADS, read_job, scope=self.session.namespace)
         kind, _, name = reference.rpartition("/")
         matching = [job for job in self._jobs if job.has_name(kind, name)]
         best = max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)

@@ -6,13 +6,13 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from zonewise_common.cli.command import CommandError, require_extra
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.read_api import ReadApi
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 READ_API_VARIABLE = "ZONEWISE_SERVER"
 READ_API_TOKEN_VARIABLE = "ZONEWISE_TOKEN"  # noqa: S105 -- the name of a variable
@@ -69,6 +70,28 @@ class Session(NamedTuple):
             ).items
         except NotFound:
             return []
+
+    def read(self, resource: Resource, read: Callable[[Json], T | None], *, scope: str | None = None) -> list[T]:
+        """Return what a function reads from each object of a kind, without None; none if the kind is not served.
+
+        Each object is dropped before the next one is decoded, so the memory does not grow with the list. Raises
+        KubeError.
+        """
+        import msgspec
+
+        from zonewise_common.kube.errors import NotFound
+        from zonewise_common.kube.nested_json import decode_nested
+
+        decoder = msgspec.json.Decoder(dict[str, Any])
+
+        def decode(raw: msgspec.Raw) -> T | None:
+            return read(decode_nested(decoder.decode, raw))
+
+        try:
+            values, _ = self.client.list_raw(resource, decode, namespace=scope)
+        except NotFound:
+            return []
+        return [value for value in values if value is not None]
 
     def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Json | None:
         """Return an object; None if there is none. Raises KubeError."""

@@ -11,7 +11,7 @@ from zonewise_scheduler.client.explaining import explain
 from zonewise_scheduler.client.job_facts import read_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.client.session import Session
@@ -39,14 +39,24 @@ class _Listed(NamedTuple):
     objects: Mapping[Resource, list[Json]]
     namespace: str = "ns"
     read_api: _Rows | None = None
+    finds: list[Resource] | None = None
+    """Resources of which single objects were requested; None: they are not recorded."""
 
     def now(self) -> float:
         return NOW
 
-    def list(self, resource: Resource, **_: object) -> list[Json]:
-        return self.objects.get(resource, [])
+    def list(self, resource: Resource, *, scope: str = "ns", label_selector: str = "", **_: str) -> list[Json]:
+        assert scope == self.namespace
+        label, _equals, value = label_selector.partition("=")
+        objects = self.objects.get(resource, [])
+        return [each for each in objects if not label or each["metadata"]["labels"].get(label) == value]
+
+    def read(self, resource: Resource, read: Callable[[Json], object], *, scope: str) -> list[object]:
+        return [value for value in map(read, self.list(resource, scope=scope)) if value is not None]
 
     def find(self, resource: Resource, name: str, **_: object) -> Json | None:
+        if self.finds is not None:
+            self.finds.append(resource)
         return next((obj for obj in self.objects.get(resource, ()) if obj["metadata"]["name"] == name), None)
 
 
@@ -138,7 +148,7 @@ def test_kinds_are_case_insensitive(kind: str) -> None:
 
 
 def test_pods_of_an_earlier_job_with_the_same_name_are_left_out() -> None:
-    pods = [pod("train-7x2bq", "train", "1"), pod("train-9z4lk", "train", "2"), pod("x", "x", "3", "job-train-2")]
+    pods = [pod("train-7x2bq", "train", "1"), pod("train-9z4lk", "train", "2"), pod("x", "train", "3", "job-train-2")]
     description = explain(cast("Session", _Listed({WORKLOADS: [workload("2")], PODS: pods})), "train")
     assert description is not None
     assert [each["name"] for each in description.document["pods"]] == ["train-9z4lk", "x"]
@@ -153,6 +163,19 @@ def test_events_of_pods_of_another_job_with_a_similar_name_are_left_out() -> Non
     assert description is not None
     [rows] = [table.rows for table in description.tables if table.rows and table.columns[0].header == "AGE"]
     assert ("this" in str(rows), "other" in str(rows)) == (True, False)
+
+
+def test_events_of_many_deleted_pods_take_no_request_for_each() -> None:
+    """One list shows that 29 of the 30 pods were deleted, and that the other one is a pod of the Job train-1."""
+    names = [f"train-{i}-7x2bq" for i in range(30)]
+    events = [event(f"about {name}.", name=name) for name in names]
+    objects = {WORKLOADS: [workload("2")], EVENTS: events, PODS: [pod(names[1], "train-1", "8")]}
+    session = _Listed(objects, finds=[])
+    description = explain(cast("Session", session), "train")
+    assert description is not None
+    shown = str([table.rows for table in description.tables if table.rows])
+    assert session.finds is not None
+    assert (session.finds.count(PODS), "about train-29-" in shown, names[1] in shown) == (0, True, False)
 
 
 def why_without_workload(*events: Json) -> str:

@@ -13,6 +13,8 @@ from zonewise_scheduler.client.job_facts import read_job
 from zonewise_scheduler.client.job_reading import NamedJobs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise_scheduler.client.session import Session
 
 Json = dict[str, Any]
@@ -46,10 +48,10 @@ class FakeCluster:
         self.namespace = "ns"
         self.client = self
 
-    def list(self, resource: Resource, *, scope: str | None) -> list[Json]:
+    def read(self, resource: Resource, read: Callable[[Json], object], *, scope: str | None) -> list[object]:
         assert (resource, scope) == (WORKLOADS, "ns")
         self.lists += 1
-        return [*self.workloads]
+        return [*map(read, self.workloads)]
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
         assert resource == JOBS

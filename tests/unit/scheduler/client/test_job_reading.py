@@ -12,6 +12,8 @@ from zonewise_scheduler.client.job_reading import NamedJobs, read_jobs
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.client.session import Session
 
@@ -33,6 +35,9 @@ class FakeSession:
     def list(self, resource: Resource, *, scope: str) -> list[Json]:
         assert scope == "ns"
         return self.objects[resource]
+
+    def read(self, resource: Resource, read: Callable[[Json], object], *, scope: str) -> list[object]:
+        return [value for value in map(read, self.list(resource, scope=scope)) if value is not None]
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
         assert namespace == "ns"

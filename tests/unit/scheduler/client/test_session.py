@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zonewise_common.cli.command import CommandError
+from zonewise_common.kube.resources import CONFIG_MAPS, WORKLOADS
+from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+
+Json = dict[str, Any]
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -98,3 +103,16 @@ def test_errors_of_the_server_state_a_remedy(kubeconfig: str) -> None:
         open_session(parsed("--kubeconfig", kubeconfig), {}) as session,
     ):
         session.list(PODS)
+
+
+def test_what_is_read_from_each_object() -> None:
+    """None is left out, as are kinds that the server does not serve."""
+
+    def read(obj: Json) -> str | None:
+        return str(obj["data"]["of"]) if "data" in obj else None
+
+    with ApiServer() as server, open_session(parsed("--api-server", server.url), {}) as session:
+        for name, fields in (("a", {"data": {"of": "a"}}), ("b", {}), ("c", {"data": {"of": "c"}})):
+            session.client.create(CONFIG_MAPS, {"metadata": {"name": name}, **fields}, namespace="default")
+        assert session.read(CONFIG_MAPS, read, scope="default") == ["a", "c"]
+        assert session.read(WORKLOADS, read, scope="default") == []
