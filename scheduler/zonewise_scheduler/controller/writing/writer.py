@@ -6,7 +6,6 @@ so a repetition does no harm. The controller has at most one pending write per o
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from zonewise_common.kube.backoff import Backoff
 from zonewise_common.service.delayed_tasks import DelayedTasks
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.controller.writing.outcome import Outcome, guarded_attempt
+from zonewise_scheduler.controller.writing.repeat_log import RepeatLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.client import Client
     from zonewise_scheduler.controller.types import Write
-
-log = logging.getLogger(__name__)
 
 THREADS = 8
 """Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
@@ -66,6 +64,7 @@ class Writer:
         self._tasks = DelayedTasks(self._handle, threads=threads, name="writer")
         self._condition = threading.Condition()  # guards the backlog
         self._backlog = 0
+        self._repeats = RepeatLog()
 
     def __enter__(self) -> Self:
         self._tasks.__enter__()
@@ -102,7 +101,7 @@ class Writer:
     def _end(self, task: _QueuedWrite, outcome: Outcome) -> None:
         self._count(task.write, outcome)
         if outcome.result == "unknown":
-            log.warning("object=%s write=%s is repeated: %s", task.write.key, task.write.purpose, outcome.message)
+            self._repeats.add(task.write, outcome.message)
             delay = _BACKOFF.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1
             self._tasks.submit(task, delay)
