@@ -166,7 +166,7 @@ class ControllerStatusHandler(GetHandler):
             "/page/*": serve_file,
             "/healthz": lambda _request: text_response(200, "ok\n"),
             "/readyz": self._readyz,
-            "/metrics": lambda request: metrics_response(registry, request.accept),
+            "/metrics": lambda request: encode_response(request, metrics_response(registry, request.accept)),
             "/debug/state": self._state,
             "/api/v1/queues": self._queues,
             hypothetical.PATH: HypotheticalForecasts(call, reporter, clock).respond,

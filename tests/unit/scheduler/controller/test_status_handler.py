@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -216,6 +217,14 @@ def test_state_and_metrics_are_served() -> None:
     assert (state["leads"], state["pending"], state["running"]) == (True, 4, 2)
     assert state["watches"] == {"jobs": 0.0, "workloads": 2.0}
     assert b'kueue_pending_workloads{cluster_queue="q",status="inadmissible"}' in get(served, "/metrics").body
+
+
+def test_metrics_are_compressed_if_the_scraper_accepts_it() -> None:
+    """A cluster with 300 ClusterQueues and 1,000 LocalQueues has 3 MB of metrics."""
+    served = handler(QUEUE)
+    response = served.handle(Request("GET", "/metrics", headers={"accept-encoding": "gzip"}))
+    assert ("Content-Encoding", "gzip") in response.headers
+    assert b'kueue_pending_workloads{cluster_queue="q"' in gzip.decompress(response.body)
 
 
 def test_the_page_and_its_data_are_served() -> None:
