@@ -40,6 +40,7 @@ from zonewise_scheduler.controller.types import ObjectKey, Verb
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.write_gate import WriteGate
+from zonewise_scheduler.controller.writing.write_log import WriteLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,6 +87,7 @@ class QueueController:
         self._objects = ObjectCache()
         self._workloads = WorkloadIndex()
         self._gate = WriteGate()
+        self._rejections = WriteLog(logging.ERROR, "rejected")
         self._leads = False
         self._now = 0.0
         self._nodes = NodeView()
@@ -180,7 +182,7 @@ class QueueController:
         """Record the outcome of a write."""
         version = self._gate.end(write)
         if outcome.result == "rejected":
-            log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
+            self._rejections.add(write, outcome.message)
         if write.purpose in {UNGATE, BIND, END_STRAY}:
             self._pods.end_write(write, now, done=outcome.result == "done")
             self._mark_dirty(write.key)  # a stop may have waited for the end of this write

@@ -6,6 +6,7 @@ so a repetition does no harm. The controller has at most one pending write per o
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from zonewise_common.kube.backoff import Backoff
 from zonewise_common.service.delayed_tasks import DelayedTasks
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.controller.writing.outcome import Outcome, guarded_attempt
-from zonewise_scheduler.controller.writing.repeat_log import RepeatLog
+from zonewise_scheduler.controller.writing.write_log import WriteLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ class Writer:
         self._tasks = DelayedTasks(self._handle, threads=threads, name="writer")
         self._condition = threading.Condition()  # guards the backlog
         self._backlog = 0
-        self._repeats = RepeatLog()
+        self._repeats = WriteLog(logging.WARNING, "is repeated")
 
     def __enter__(self) -> Self:
         self._tasks.__enter__()
