@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import JOBS
+from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.client.job_events import event_time, involved_name, is_about_an_earlier_job
 from zonewise_scheduler.client.job_facts import PENDING, JobFacts
 from zonewise_scheduler.client.job_labels import QUEUE_LABEL
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 INVALID_JOB = f"Invalid{JOBS.kind}"
 """The reason of the controller's Event on a Job for which it cannot create a Workload."""
+_FAILED_CREATE = "FailedCreate"
+"""The reason of the controller's Event on a Job whose Workload the API server rejects."""
 NO_WORKLOAD = "NoWorkload"
 """The reason of a Job with a LocalQueue for which no Workload exists yet."""
 
@@ -52,5 +54,13 @@ def with_reason(job: JobFacts, events: Iterable[Mapping[str, Any]]) -> JobFacts:
     if rejections:
         message = max(rejections, key=event_time).get("message", "")
         return replace(job, reason=INVALID_JOB, message=f"the controller does not queue it: {message}")
+    rejections = [event for event in own if _is_failed_creation(event)]
+    if rejections:
+        return replace(job, reason=NO_WORKLOAD, message=max(rejections, key=event_time).get("message", ""))
     message = f"names LocalQueue {job.local_queue}, and has no Workload yet: does `zonewise controller` run?"
     return replace(job, reason=NO_WORKLOAD, message=message)
+
+
+def _is_failed_creation(event: Mapping[str, Any]) -> bool:
+    """Return whether an Event is about the Workload of a Job; the Job controller uses the reason for pods."""
+    return event.get("reason") == _FAILED_CREATE and str(event.get("message", "")).startswith(f"{WORKLOADS.kind} ")

@@ -9,6 +9,7 @@
 | cannot start | FailedToStart | Warning |
 | update the check | AdmissionCheckUpdated | Normal |
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
+| create the Workload | only FailedCreate | Warning |
 | explain | Pending | Normal |
 
 The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). There are also Events that Kueue
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 COMPONENT = "zonewise-controller"
 PURPOSE = "event"
 EXPLAIN_PURPOSE = "explain"
+FAILED_CREATE = "FailedCreate"
+"""Reason of the Event about an object that the API server rejects."""
 REPEAT = 600.0
 """Seconds before an unchanged Event is repeated."""
 _MAX_REMEMBERED = 10_000
@@ -58,12 +61,12 @@ class JobEvent(NamedTuple):
 
 
 def creation_event(write: Write, outcome: Outcome) -> JobEvent | None:
-    """Return the Event for the creation of an object for a Workload; None: it needs none."""
+    """Return the Event for the creation of a Workload or of an object for it; None: it needs none."""
     kind, name = write.key.resource.kind, write.key.name
-    if write.verb is not Verb.CREATE or write.key.resource not in PROVISIONING_KINDS:
+    if write.verb is not Verb.CREATE or write.key.resource not in {*PROVISIONING_KINDS, WORKLOADS}:
         return None
     if outcome.result == "rejected":
-        return JobEvent("FailedCreate", f"{kind} {name} cannot be created: {outcome.message}", True)
+        return JobEvent(FAILED_CREATE, f"{kind} {name} cannot be created: {outcome.message}", True)
     is_request = outcome.result == "done" and write.key.resource == PROVISIONING_REQUESTS
     return JobEvent("ProvisioningRequestCreated", f"{kind} {name}") if is_request else None
 

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import PODS
+from zonewise_common.kube.resources import PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.controller.reconcile.workload import patch_status, workload_key
 from zonewise_scheduler.controller.status.job_events import (
@@ -180,7 +180,10 @@ class StatusReporter:
         if event is not None and outcome.obj is not None:
             self._emit_event(involved_object(write.key, outcome.obj), event, now)
         if (event := creation_event(write, outcome)) is not None:
-            self._emit_workload_event(write.workload, event, now)
+            if write.key.resource == WORKLOADS and isinstance(write.body, dict):
+                self._emit_event(involved_object(write.key, write.body), event, now)
+            else:
+                self._emit_workload_event(write.workload, event, now)
         if write.purpose == QUEUE_STATUS_PURPOSE:
             self._in_flight.discard(write.key)
             if outcome.result == "done" and outcome.obj is not None:

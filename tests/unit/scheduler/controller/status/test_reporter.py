@@ -11,8 +11,9 @@ from support.model_cluster import NAMESPACE, ModelCluster
 from support.placed_cluster import PlacedCluster
 from support.plain_pods import queued_pod
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast import StartSamples
+from zonewise_scheduler.client.unqueued_jobs import NO_WORKLOAD, unqueued_job, with_reason
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
 from zonewise_scheduler.controller.status import reporter
 from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE
@@ -244,6 +245,27 @@ def test_an_invalid_job_gets_an_event_that_is_repeated_before_it_expires() -> No
     for _ in range(59):
         queue.tick(60.0)
     assert [each["reason"] for each in queue.events] == ["InvalidJob", "InvalidJob"]
+
+
+def test_a_job_whose_workload_is_rejected_gets_an_event_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ResourceQuota can limit the number of Workloads in a namespace."""
+
+    def reject(_write: Write) -> Outcome:
+        return Outcome("rejected", message="403 Forbidden: exceeded quota")
+
+    cluster = ModelCluster()
+    monkeypatch.setattr(cluster, "send", reject)
+    queue = ReportedQueue(cluster, NOW)
+    cluster.submit("train", 2)
+    queue.tick()
+    (event,) = queue.events
+    involved = event["involvedObject"]
+    assert (event["reason"], event["type"], involved["kind"], involved["name"]) == (
+        "FailedCreate", "Warning", "Job", "train",
+    )  # fmt: skip
+    assert event["message"].endswith("cannot be created: 403 Forbidden: exceeded quota")
+    facts = with_reason(unqueued_job(queue.cluster.get(ObjectKey(JOBS, NAMESPACE, "train"))), queue.events)
+    assert (facts.reason, facts.message) == (NO_WORKLOAD, event["message"])
 
 
 def test_an_invalid_pod_group_gets_an_event_at_one_of_its_pods() -> None:
