@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from statistics import fmean
-from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.events import evict, finish, submit
@@ -26,7 +25,7 @@ from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
     from zonewise_scheduler.backfill.arrival_history import PastArrival
     from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -66,9 +65,9 @@ class PlayOptions(NamedTuple):
     time_grain: float = 0.0
     """Events closer together than this fraction of their time from now are merged; 0 merges none."""
     max_decisions: int = MAX_DECISIONS
-    max_cpu_seconds: float = inf
-    """CPU time of the thread after which no play makes another decision, and none but the first begins. A workload that
-    has not started by then has an unknown start. With a limit, the samples depend on the speed of the machine."""
+    is_over: Callable[[], bool] = lambda: False
+    """Return whether the time is over. Then no play makes another decision, and none but the first begins. A workload
+    that has not started by then has an unknown start."""
 
 
 EXACT = PlayOptions()
@@ -91,15 +90,14 @@ def sample_starts(
     plays, which seed the draws, or None for as many plays as the number of workloads allows. The same arguments give
     the same samples. Raises KeyError if one of the keys is not pending.
     """
-    until = thread_time() + options.max_cpu_seconds
     queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
     starts_by_play: list[Mapping[str, float]] = []
     for number in range(_plays(state, inputs)) if plays is None else plays:
-        if starts_by_play and thread_time() >= until:
+        if starts_by_play and options.is_over():
             break
         play = _Play(state, now, run_times.draw(number), inputs.arrivals.replay(now, number), options)
-        starts_by_play.append(play.run(queues.keys(), until))
+        starts_by_play.append(play.run(queues.keys()))
     reservations = state.reservations.by_key
     bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}
     return {
@@ -151,11 +149,8 @@ class _Play:
         self._ends: list[tuple[float, int, str]] = []
         """Heap of ends: time, serial of the run, key. An entry is stale if its workload was preempted."""
 
-    def run(self, keys: Set[str], until: float) -> Mapping[str, float]:
-        """Play until these workloads have started or nothing more happens; return the starts by key.
-
-        `until`: the time of the thread's CPU clock after which no decision is made except the first.
-        """
+    def run(self, keys: Set[str]) -> Mapping[str, float]:
+        """Play until these workloads have started or nothing more happens; return the starts by key."""
         for end, workload in self._draw.ends():
             self._push_end(workload.key, end)
         for key in list(self._state.running_workloads.stopping):
@@ -165,7 +160,7 @@ class _Play:
             wake_at = self._schedule()
             not_started.difference_update(self._starts)
             first = self._next_event(wake_at)
-            if not not_started or first == inf or thread_time() >= until:
+            if not not_started or first == inf or self._options.is_over():
                 break
             self._advance(first, first + self._options.time_grain * (first - self._started_at))
         return self._starts

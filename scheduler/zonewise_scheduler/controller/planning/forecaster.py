@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from zonewise_scheduler.backfill.forecast import StartSamples, SubmittedWorkload
+    from zonewise_scheduler.backfill.forecast import PlayOptions, StartSamples, SubmittedWorkload
     from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
@@ -52,7 +52,6 @@ MAX_CPU_SECONDS = 10.0
 """Maximum CPU time of an increment. Preemption in cohorts with topologies can make one decision of a play take seconds.
 The interpreter runs one thread at a time, so such a play would halve the speed of the controller's thread for hours."""
 _STOP_TIMEOUT = 0.5
-_OPTIONS = BOUNDED._replace(max_cpu_seconds=MAX_CPU_SECONDS)
 
 
 class ForecastBasis(NamedTuple):
@@ -129,7 +128,14 @@ def number_of_increment_plays(workloads: int) -> int:
 def play_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
     """Return the starts of the first pending workloads in the plays of a basis, by key."""
     keys = first_workloads(basis.state, MAX_WORKLOADS)
-    return sample_starts(basis.state, basis.now, basis.inputs, keys, _OPTIONS, basis.plays) if keys else {}
+    options = options_within(MAX_CPU_SECONDS)
+    return sample_starts(basis.state, basis.now, basis.inputs, keys, options, basis.plays) if keys else {}
+
+
+def options_within(seconds: float) -> PlayOptions:
+    """Return the options of plays that are over once this thread has used that much more CPU time."""
+    until = time.thread_time() + seconds
+    return BOUNDED._replace(is_over=lambda: time.thread_time() >= until)
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:

@@ -22,10 +22,10 @@ from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.backfill.events import submit
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
+from zonewise_scheduler.backfill.forecast import sample_starts
 from zonewise_scheduler.backfill.planner_feed import InvalidWorkload
 from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.controller.planning.forecaster import copy_basis
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, options_within
 from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
@@ -53,7 +53,6 @@ MAX_CPU_SECONDS = 2.0
 """CPU time after which the plays of a request end; the start is unknown if the job has not started by then."""
 CPU_SECONDS_PER_REQUEST = 0.5
 """CPU time that one request may take; a longer one counts as several. Clients get a quarter of a CPU at most."""
-_OPTIONS = BOUNDED._replace(max_cpu_seconds=MAX_CPU_SECONDS)
 _CALL_TIMEOUT = 5.0
 """Seconds in which the controller must respond."""
 _PLAY_TIMEOUT = 8.0
@@ -176,7 +175,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
         return {**body, **nothing, "message": inadmissible.message}
     queue = state.pending[key]
     explanation = explain(state, key, now)
-    samples = sample_starts(state, now, inputs, [key], _OPTIONS)[key]
+    samples = sample_starts(state, now, inputs, [key], options_within(MAX_CPU_SECONDS))[key]
     starts_now = max(samples.starts) <= now
     forecast = copied.calibration.forecast(key, samples.queue, now, samples.starts, samples.bound)
     if starts_now:

@@ -132,10 +132,10 @@ def test_the_play_ends_when_the_workloads_have_started() -> None:
     assert (sampled["/b"], sampled["/c"]) == ({10}, {inf})
 
 
-def test_the_cpu_time_limits_the_decisions_and_the_plays() -> None:
-    """No CPU time is allowed: the first play makes its first decision, and no other play begins."""
+def test_no_play_begins_and_no_decision_follows_once_the_time_is_over() -> None:
+    """The time is over from the start: the first play makes its first decision, and no other play begins."""
     planner, inputs = state_after(*(submission(name, 8, 10) for name in "abc")), learned(10, 20)
-    sampled = sample_starts(planner, 10, inputs, options=PlayOptions(max_cpu_seconds=0.0))
+    sampled = sample_starts(planner, 10, inputs, options=PlayOptions(is_over=lambda: True))
     assert sampled == {"/b": StartSamples("q", (inf,)), "/c": StartSamples("q", (inf,))}
     assert len(sample_starts(planner, 10, inputs)["/b"].starts) == SAMPLES
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from copy import deepcopy
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from support.planner_stories import queue as cluster_queue
 from support.waiting import PATIENCE
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.forecast import sample_starts
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.planner_state import new_state
@@ -31,6 +33,7 @@ from zonewise_scheduler.controller.planning.forecaster import (
     copy_basis,
     first_workloads,
     number_of_increment_plays,
+    options_within,
     play_basis,
 )
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
@@ -92,6 +95,14 @@ def test_a_change_is_followed_by_increments_of_sixteen_plays_in_all() -> None:
     assert copier.copy(feed, history, NOW, leads=True) != NoBasis.UNCHANGED
     feed.change_nodes([])
     assert plays() == [range(21, 26), range(26, 31), range(31, 36), range(36, 37)]
+
+
+def test_an_increment_ends_once_its_cpu_time_is_used() -> None:
+    """None may be used: the play makes only its first decision. Only the reserved start is known then."""
+    state = planner(3)
+    assert not options_within(1e9).is_over()
+    samples = sample_starts(state, NOW, ForecastHistory().inputs, options=options_within(0.0))
+    assert sorted(sampled.starts for sampled in samples.values()) == [(NOW + 100,), (inf,), (inf,)]
 
 
 def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
