@@ -170,10 +170,12 @@ def _events(session: Session, job: JobFacts, named: Iterable[Json]) -> list[Json
 
 def _existing_pods(session: Session, namespace: str, names: Set[str]) -> Set[str]:
     """Return those names that pods have."""
-    if len(names) > _MAX_POD_REQUESTS:
-        listed = session.read(PODS, lambda pod: str(pod["metadata"]["name"]), scope=namespace)
-        return names & set(listed)
-    return {name for name in names if session.find(PODS, name, namespace=namespace) is not None}
+    if len(names) <= _MAX_POD_REQUESTS:
+        try:
+            return {name for name in names if session.find(PODS, name, namespace=namespace) is not None}
+        except Forbidden:  # the user may only list pods
+            pass
+    return names & set(session.read(PODS, lambda pod: str(pod["metadata"]["name"]), scope=namespace))
 
 
 def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted: re.Pattern[str]) -> bool:
