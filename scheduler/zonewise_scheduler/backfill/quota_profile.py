@@ -73,7 +73,7 @@ class QuotaProfile:
         """Rows of queues."""
         self._cohort_rows: dict[tuple[str, FlavorResource], _Row] = {}
         self._usage = np.zeros((8, len(self._times)))
-        """Usage by row and step; some rows are spare."""
+        """Usage by row and step; some rows, and the columns behind the last step, are spare."""
         self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
         """Cache of least_available: the least amount up to each step, by queue, key and start."""
 
@@ -193,9 +193,16 @@ class QuotaProfile:
             return times[index]
         if index and times[index] != time:
             self._least.clear()
+            self._split_step(index - 1)
             times.insert(index, time)
-            self._usage = np.insert(self._usage, index, self._usage[:, index - 1], axis=1)
         return time
+
+    def _split_step(self, step: int) -> None:
+        """Make two steps with the usage of one."""
+        count = len(self._times)
+        if count == self._usage.shape[1]:
+            self._usage = np.hstack((self._usage, np.zeros_like(self._usage)))
+        self._usage[:, step + 1 : count + 1] = self._usage[:, step:count]
 
     def _row(self, queue: str, key: FlavorResource) -> _Row:
         row = self._rows.get((queue, key))
