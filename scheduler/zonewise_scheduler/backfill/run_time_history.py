@@ -80,16 +80,26 @@ class ObservedRun(NamedTuple):
     history_keys: tuple[Hashable, ...]
 
 
+class _KnownDistribution(NamedTuple):
+    """A distribution, and the runs of each group on which it depends; observe() replaces their tuple."""
+
+    runs: tuple[tuple[ObservedRun, ...] | None, ...]
+    distribution: RunTimeDistribution | None
+
+
 class RunTimeHistory:
     """The last runs of each group."""
 
-    __slots__ = ("_pooled", "_runs", "observed")
+    __slots__ = ("_distributions", "_pooled", "_runs", "observed")
 
     def __init__(self) -> None:
         self._runs: dict[tuple[Hashable, ...], tuple[ObservedRun, ...]] = {}
         """Runs by group, oldest first, in tuples that copies share."""
         self._pooled: dict[float, list[tuple[float, float]]] = {}
         """Cache of _pooled_samples of subjects that have not started, by walltime."""
+        self._distributions: dict[tuple[tuple[Hashable, ...], float], _KnownDistribution] = {}
+        """Cache of distribution() of subjects that have not started, by history keys and walltime. Copies share it,
+        since an entry also contains the runs for which it is valid."""
         self.observed: deque[ObservedRun] = deque(maxlen=MAX_RUNS)
         """The last runs of all groups, oldest first; observing them again in this order restores the history."""
 
@@ -98,8 +108,7 @@ class RunTimeHistory:
         self._pooled.clear()
         run = ObservedRun(run_time, subject.walltime, subject.history_keys)
         self.observed.append(run)
-        groups = [run.history_keys[:size] for size in range(1, len(run.history_keys) + 1)]
-        for group in (*groups, _walltime_group(run.walltime)):
+        for group in (*_groups(run.history_keys), _walltime_group(run.walltime)):
             self._runs[group] = (*self._runs.get(group, ()), run)[-SAMPLES_PER_GROUP:]
         while len(self._runs) > MAX_GROUPS:
             del self._runs[next(iter(self._runs))]
@@ -108,6 +117,7 @@ class RunTimeHistory:
         """Return an independent copy."""
         other = RunTimeHistory()
         other._runs, other.observed = dict(self._runs), self.observed.copy()
+        other._distributions = self._distributions
         return other
 
     def distribution(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeDistribution | None:
@@ -115,6 +125,20 @@ class RunTimeHistory:
 
         Shorter runs do not count. If all are shorter and no walltime bounds the run, _OUTLIVED gives its run times.
         """
+        if elapsed:
+            return self._new_distribution(subject, elapsed)
+        keys, walltime = subject.history_keys, subject.walltime
+        groups = (*_groups(keys), _walltime_group(walltime))
+        runs = tuple(map(self._runs.get, groups))
+        known = self._distributions.get((keys, walltime))
+        if known is None or any(old is not new for old, new in zip(known.runs, runs, strict=True)):
+            if len(self._distributions) >= MAX_GROUPS:
+                self._distributions.clear()
+            known = _KnownDistribution(runs, self._new_distribution(subject, 0.0))
+            self._distributions[keys, walltime] = known
+        return known.distribution
+
+    def _new_distribution(self, subject: WalltimeSubject, elapsed: float) -> RunTimeDistribution | None:
         samples = self._group_samples(subject, elapsed)
         samples += self._pooled_samples(subject, elapsed)
         if (
@@ -175,6 +199,11 @@ class RunTimeHistory:
 def _is_bounded(walltime: float, elapsed: float) -> bool:
     """Return whether a walltime still bounds the run time of a subject, because it is not known to be ignored."""
     return walltime < inf and elapsed < walltime + OVERRUN_EXTENSION
+
+
+def _groups(keys: tuple[Hashable, ...]) -> list[tuple[Hashable, ...]]:
+    """Return the groups of a subject with these history keys, widest first."""
+    return [keys[:size] for size in range(1, len(keys) + 1)]
 
 
 def _walltime_group(walltime: float) -> tuple[Hashable, ...]:

@@ -126,6 +126,50 @@ def test_a_copy_is_independent() -> None:
     assert len(copied.observed) == 3
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from([50.0, 60.0, 900.0, inf]), st.integers(1, 100)), max_size=12
+    )
+)
+def test_a_prediction_is_that_of_a_history_without_earlier_predictions(runs: list[tuple[str, float, int]]) -> None:
+    """Copies share predictions. A run that only the copy observes changes those of the copy alone."""
+    asked, copied = RunTimeHistory(), RunTimeHistory()
+    subjects = [job(0, 1, walltime, history_keys=(user, "q")) for user in "ab" for walltime in (50.0, 900.0, inf)]
+    for index, (user, walltime, run_time) in enumerate(runs):
+        run = job(0, 1, walltime, history_keys=(user, "q"))
+        copied = asked.copy()
+        copied.observe(run, run_time + 1.0)
+        asked.observe(run, run_time)
+        for times, last in ((asked, 0.0), (copied, 1.0)):
+            fresh = RunTimeHistory()
+            for number, (earlier_user, earlier_walltime, earlier) in enumerate(runs[: index + 1]):
+                more = last if number == index else 0.0
+                fresh.observe(job(0, 1, earlier_walltime, history_keys=(earlier_user, "q")), earlier + more)
+            assert [times.distribution(each) for each in subjects] == [fresh.distribution(each) for each in subjects]
+
+
+def test_predictions_are_computed_once_until_their_runs_change() -> None:
+    times = learned(ann=[10, 20, 30])
+    of_ann, of_ben = (job(0, 1, history_keys=keys) for keys in (ANN, BEN))
+    known = times.distribution(of_ann)
+    assert times.copy().distribution(of_ann) is known
+    times.observe(job(0, 1, 100, history_keys=BEN), 5)
+    assert times.distribution(of_ann) is known, "runs of others with another walltime do not count"
+    before = times.distribution(of_ben)
+    times.observe(of_ben, 5)
+    assert times.distribution(of_ben) is not before
+    assert times.distribution(of_ann) is not known
+
+
+def test_at_most_as_many_predictions_are_kept_as_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_time_history, "MAX_GROUPS", 4)
+    times = learned(ann=[10])
+    subjects = [job(0, 1, 100.0 + i, history_keys=ANN) for i in range(5)]
+    first, *others = [times.distribution(subject) for subject in subjects]
+    assert times.distribution(subjects[-1]) is others[-1]
+    assert times.distribution(subjects[0]) is not first
+
+
 def test_a_run_is_scaled_by_the_walltime() -> None:
     """Ann's jobs take a quarter of the declared walltime; Ben's job with about the same walltime is predicted alike."""
     times = learned(100, ann=[25, 25, 25])
