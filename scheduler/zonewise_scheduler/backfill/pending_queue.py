@@ -122,17 +122,19 @@ class PendingQueue:
         this pass when each workload was last due, by key. `admissions`: their number now. `may_reserve`: if False, only
         reserved workloads are due.
         """
-        start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
-        for key, start in start_by_key.items():
-            if start <= now and (key not in tries or tries[key] < admissions):
+        reserved: set[str] = set()
+        for reservation in reservations:
+            key = reservation.workload.key
+            if reservation.start <= now and (key not in tries or tries[key] < admissions):
                 return key
-        if not may_reserve or not self._policy.reserves or len(start_by_key) >= self._depth:
+            reserved.add(key)
+        if not may_reserve or not self._policy.reserves or len(reserved) >= self._depth:
             return ""
         while self._aging and self._aging[0][0] <= now:
             heappush(self._aged, heappop(self._aging)[1])
         while self._aged:
             key = self._aged[0][-1]
-            if self._is_current(self._aged[0]) and key not in start_by_key and key not in tries:
+            if self._is_current(self._aged[0]) and key not in reserved and key not in tries:
                 return "" if self.strict and self._has_startless_before(self._aged[0]) else key
             heappop(self._aged)
         return ""

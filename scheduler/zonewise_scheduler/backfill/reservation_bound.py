@@ -29,7 +29,6 @@ Proof of the third statement.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -58,12 +57,14 @@ def quota_lacks_until(
     `latest`: in seconds of the planner's clock. `reservations`: those of other workloads.
     """
     node = source.snapshot.cluster_queues[queue]
-    released: Counter[FlavorResource] = Counter()
+    released: dict[FlavorResource, int] = {}
     for workload in _ended_by(latest, source, reservations):
         if workload.admission is not None and source.cohort_index.share_quota(queue, workload.admission.cluster_queue):
-            released.update(workload.usage)
+            for key, amount in workload.usage.items():
+                released[key] = released.get(key, 0) + amount
     return not any(
-        all(amount <= plus(node.available(key), released[key]) for key, amount in requests) for requests in alternatives
+        all(amount <= plus(node.available(key), released.get(key, 0)) for key, amount in requests)
+        for requests in alternatives
     )
 
 

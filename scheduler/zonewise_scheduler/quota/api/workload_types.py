@@ -297,9 +297,10 @@ class Workload:
         `requeue_from_eviction`: whether a workload whose pods were not ready in time counts as pending since its
         eviction.
         """
+        if self.eviction is None:
+            return self.created_at
         reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
-        requeued = self.eviction is not None and self.eviction.reason in reasons
-        return self.eviction.at if requeued and self.eviction is not None else self.created_at
+        return self.eviction.at if self.eviction.reason in reasons else self.created_at
 
 
 def _shrunk(admitted: PodSetAdmission, pods: int) -> PodSetAdmission:

@@ -94,6 +94,8 @@ class PendingWorkloads:
         """Heaps of the first rank of each active shape, by LocalQueue as in ShapeKey; they may contain stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, object]] = {}
         """The last flavor scan by key, with the generation at that time."""
+        self._unfinished_scans: set[str] = set()
+        """Keys of the workloads whose last flavor scan has not tried all flavors."""
         self._generation = object()
         """Token that is replaced each time inadmissible workloads are made active."""
         self._sticky_preemptor = ""
@@ -109,6 +111,7 @@ class PendingWorkloads:
         pending._partly_inadmissible, pending._emptied = set(self._partly_inadmissible), set(self._emptied)
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
+        pending._unfinished_scans = set(self._unfinished_scans)
         return pending
 
     def __len__(self) -> int:
@@ -161,14 +164,14 @@ class PendingWorkloads:
         key = workload.key
         previous = self._remove(key) or self._inadmissible_alone.pop(key, None)
         if previous is not None and previous.scheduling_shape != workload.scheduling_shape:
-            self._last_assignments.pop(key, None)
+            self._forget_scan(key)
         self._insert(workload)
 
     def delete(self, key: str) -> None:
         """Forget a workload."""
         self._remove(key)
         self._inadmissible_alone.pop(key, None)
-        self._last_assignments.pop(key, None)
+        self._forget_scan(key)
         if self._sticky_preemptor == key:
             self._sticky_preemptor = ""
 
@@ -183,13 +186,14 @@ class PendingWorkloads:
         workload = self._remove(key) or self._inadmissible_alone.pop(key, None)
         if workload is None:
             return None
-        last, generation = self._last_assignments.pop(workload.key, (NO_LAST_ASSIGNMENT, self._generation))
+        last, generation = self._last_assignments.get(workload.key, (NO_LAST_ASSIGNMENT, self._generation))
+        self._forget_scan(workload.key)
         current = cycle - last.scheduling_cycle <= 1 or generation is self._generation
         return Head(workload, self.spec.name, last if current else NO_LAST_ASSIGNMENT)
 
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the head; "" if there is none."""
-        sticky = self._entries.get(self._sticky_preemptor)
+        sticky = self._entries.get(self._sticky_preemptor) if self._sticky_preemptor else None
         use_order = sticky is None or self._is_inadmissible(sticky)
         return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
@@ -202,7 +206,7 @@ class PendingWorkloads:
         if entry is None:
             return ""  # it is inadmissible for a reason of its own
         workload, shape = entry.workload, self._shapes[entry.shape]
-        if not shape.was_inadmissible or workload.failed_checks or self._has_flavors_left(key):
+        if not shape.was_inadmissible or workload.failed_checks or key in self._unfinished_scans:
             return ""
         if shape.alternatives is None:
             shape = self._own(shape.number)
@@ -216,11 +220,11 @@ class PendingWorkloads:
     def lacks_only_quota(self, key: str) -> bool:
         """Return whether a workload would be nominated like any other one of its shape."""
         entry = self._entries.get(key)
-        return entry is not None and not entry.workload.failed_checks and not self._has_flavors_left(key)
+        return entry is not None and not entry.workload.failed_checks and key not in self._unfinished_scans
 
-    def _has_flavors_left(self, key: str) -> bool:
-        """Return whether the last flavor scan of a workload has not tried all flavors."""
-        return key in self._last_assignments and self._last_assignments[key][0].pending_flavors
+    def _forget_scan(self, key: str) -> None:
+        self._last_assignments.pop(key, None)
+        self._unfinished_scans.discard(key)
 
     def alternatives(self, key: str) -> FlavorAlternatives:
         """Return the flavor alternatives of a workload; () unless inadmissible_reason() has computed them."""
@@ -241,8 +245,7 @@ class PendingWorkloads:
         """
         count = 0
         while key := self.head_key(local_queue_usage):
-            reason = "" if key in due or key in reserved else self.inadmissible_reason(key, headroom)
-            if not reason:
+            if key in due or key in reserved or not (reason := self.inadmissible_reason(key, headroom)):
                 break
             self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
             count += 1
@@ -252,15 +255,25 @@ class PendingWorkloads:
         """Make a workload and all others with the same reason inadmissible without a cycle."""
         self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
 
+    def reject(self, key: str) -> None:
+        """Make a workload that lacks quota inadmissible, as requeue() does after its nomination."""
+        entry = self._entries[key]
+        self._own(entry.shape).was_inadmissible = True
+        self._mark_shape_inadmissible(entry, reserved=False)
+
     def requeue(self, decision: Decision) -> None:
         """Add back a workload that was not admitted (requeueIfNotPresent); see the table of the module."""
         workload, strict = decision.head.workload, self.spec.queueing_strategy == "StrictFIFO"
         reason = decision.requeue_reason
         self._last_assignments[workload.key] = decision.last_assignment, self._generation
+        if decision.last_assignment.pending_flavors:
+            self._unfinished_scans.add(workload.key)
+        else:
+            self._unfinished_scans.discard(workload.key)
         if reason == "PendingPreemption" and not strict:
             self._sticky_preemptor = workload.key
         active = reason != "NamespaceMismatch" if strict else reason in _REQUEUED_ACTIVE
-        if active or decision.last_assignment.pending_flavors:
+        if active or workload.key in self._unfinished_scans:
             self._insert(workload)
         elif reason in _REQUEUED_INADMISSIBLE:
             entry = self._insert(workload)
@@ -291,10 +304,9 @@ class PendingWorkloads:
         for number, shape in list(self._shapes.items()):
             if shape.inadmissible or number in self._partly_inadmissible:
                 if headroom is None or not self._is_rejected(shape, headroom):
-                    self._activate(number)
+                    shape = self._activate(number)
                 else:
                     rejected.append(shape.first_inadmissible)
-            shape = self._shapes[number]
             if not shape.inadmissible and (head := self._head_of_shape(shape)):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
@@ -313,13 +325,14 @@ class PendingWorkloads:
                 self._partly_inadmissible.discard(number)
         self._emptied.clear()
 
-    def _activate(self, number: int) -> None:
-        """Make the workloads of a shape active."""
-        if self._shapes[number].inadmissible:
-            self._own(number).inadmissible = False
+    def _activate(self, number: int) -> ShapeGroup:
+        """Make the workloads of a shape active; return it."""
+        shape = self._own(number)
+        shape.inadmissible = False
         if number in self._partly_inadmissible:
-            self._own(number).activate()
+            shape.activate()
             self._partly_inadmissible.discard(number)
+        return shape
 
     def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
         """Return whether all inadmissible workloads of a shape would certainly be rejected again."""
@@ -357,9 +370,11 @@ class PendingWorkloads:
         rank = self._rank(workload)
         entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
         heappush(group.ranks, rank)
-        if group.ranks[0] is rank and not group.inadmissible:
-            heappush(shape.heads, rank)
-            self._push_head(shape)
+        if group.ranks[0] is rank:
+            shape.first = None
+            if not group.inadmissible:
+                heappush(shape.heads, rank)
+                self._push_head(shape)
         return entry
 
     def _local_queue_key(self, key: str) -> str:
@@ -383,6 +398,7 @@ class PendingWorkloads:
         workload, rank = entry.workload, entry.rank
         if self._group(entry).ranks[0] is rank:
             shape = self._own(entry.shape)
+            shape.first = None
             group = shape.by_walltime[workload.walltime]
             while group.ranks and not self._is_current(group.ranks[0]):
                 heappop(group.ranks)
@@ -402,13 +418,15 @@ class PendingWorkloads:
 
     def _head_of_shape(self, shape: ShapeGroup) -> Rank | None:
         """Return the first rank of a shape's active walltime groups; None if there is none."""
-        while shape.heads and not self._is_active_head(shape.heads[0]):
+        entries = self._entries
+        while shape.heads:
+            rank = shape.heads[0]
+            entry = entries.get(rank[-1])
+            if entry is not None and entry.rank is rank and not shape.by_walltime[entry.workload.walltime].inadmissible:
+                return rank
             shape = self._own(shape.number)
             heappop(shape.heads)
-        return shape.heads[0] if shape.heads else None
-
-    def _is_active_head(self, rank: Rank) -> bool:
-        return self._is_current(rank) and not self._group(self._entries[rank[-1]]).inadmissible
+        return None
 
     def _own(self, number: int) -> ShapeGroup:
         """Return a shape that may be changed; if another queue may share it, replace it with a copy first."""
@@ -434,16 +452,26 @@ class PendingWorkloads:
 
     def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the first active workload, ignoring the sticky preemptor; "" if there is none."""
-        entries, shapes = self._entries, self._shapes
-        firsts: list[tuple[float, Rank]] = []
-        for local_queue, ranks in self._heads.items():
-            while ranks:
-                rank = ranks[0]
-                entry = entries.get(rank[-1])
-                if entry is not None and entry.rank is rank:
-                    shape = shapes[entry.shape]
-                    if not shape.inadmissible and not shape.by_walltime[entry.workload.walltime].inadmissible:
-                        firsts.append((local_queue_usage.get(local_queue, 0.0), rank))
-                        break
-                heappop(ranks)
+        heads = self._heads
+        if len(heads) == 1:
+            [ranks] = heads.values()
+            return self._first_active_of(ranks)
+        firsts = [
+            (local_queue_usage.get(local_queue, 0.0), ranks[0])
+            for local_queue, ranks in heads.items()
+            if self._first_active_of(ranks)
+        ]
         return min(firsts)[1][-1] if firsts else ""
+
+    def _first_active_of(self, ranks: list[Rank]) -> str:
+        """Return the key of the first active workload of a LocalQueue, "" if there is none; drop the ranks before."""
+        entries, shapes = self._entries, self._shapes
+        while ranks:
+            rank = ranks[0]
+            entry = entries.get(rank[-1])
+            if entry is not None and entry.rank is rank:
+                shape = shapes[entry.shape]
+                if not shape.inadmissible and not shape.by_walltime[entry.workload.walltime].inadmissible:
+                    return rank[-1]
+            heappop(ranks)
+        return ""

@@ -45,7 +45,7 @@ class ShapeGroup:
     """The workloads of one shape and, if admission follows usage, of one LocalQueue."""
 
     __slots__ = (
-        "alternatives", "by_walltime", "heads", "inadmissible", "key", "number", "owner", "priority",
+        "alternatives", "by_walltime", "first", "heads", "inadmissible", "key", "number", "owner", "priority",
         "was_inadmissible",
     )  # fmt: skip
 
@@ -59,6 +59,8 @@ class ShapeGroup:
         """Only the queue with this token may change the shape; any other queue copies the shape first."""
         self.by_walltime: dict[float, WalltimeGroup] = {}
         """Groups by walltime in seconds."""
+        self.first: Rank | None = None
+        """The first rank of all workloads; None if it must be determined."""
         self.heads: list[Rank] = []
         """Heap of the first rank of each active walltime group; it may contain stale ranks."""
         self.inadmissible = False
@@ -76,7 +78,11 @@ class ShapeGroup:
     @property
     def first_inadmissible(self) -> Rank:
         """The first rank of the inadmissible workloads."""
-        return min([group.ranks[0] for group in self.by_walltime.values() if self.inadmissible or group.inadmissible])
+        if not self.inadmissible:
+            return min([group.ranks[0] for group in self.by_walltime.values() if group.inadmissible])
+        if self.first is None:
+            self.first = min([group.ranks[0] for group in self.by_walltime.values()])
+        return self.first
 
     def activate(self) -> None:
         """Make all walltime groups active."""
@@ -89,7 +95,7 @@ class ShapeGroup:
         """Return a copy for another owner; it shares no walltime groups."""
         shape = ShapeGroup(self.key, self.priority, self.number, owner)
         shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
-        shape.heads = list(self.heads)
+        shape.first, shape.heads = self.first, list(self.heads)
         shape.inadmissible, shape.was_inadmissible = self.inadmissible, self.was_inadmissible
         shape.alternatives = self.alternatives
         return shape

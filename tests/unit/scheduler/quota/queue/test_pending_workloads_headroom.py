@@ -99,6 +99,34 @@ def test_a_workload_without_alternatives_is_not_skipped() -> None:
     assert alternatives.call_count == 1
 
 
+def test_the_first_rank_of_a_rejected_shape_follows_its_workloads() -> None:
+    """An earlier workload arrives and is gone again; a copy has ranks of its own."""
+    headroom = bound(1)
+    pending = make_pending(cpu_queue("q", 2), pending_workload("w5", 2, created=5.0))
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    pending.inadmissible_reason("ns/w5", headroom)
+    pending.mark_inadmissible("ns/w5", "NoQuota")
+
+    def first(queue: PendingWorkloads) -> list[str]:
+        return [rank[-1] for rank in queue.queue_inadmissible_workloads(headroom)]
+
+    assert first(pending) == ["ns/w5"]
+    copied = pending.copy()
+    copied.push_or_update(pending_workload("w3", 2, created=3.0))
+    assert (first(pending), first(copied)) == (["ns/w5"], ["ns/w3"])
+    copied.delete("ns/w3")
+    assert first(copied) == ["ns/w5"]
+
+
+def test_a_rejected_workload_makes_its_shape_inadmissible_as_after_a_nomination() -> None:
+    pending = make_pending(cpu_queue("q", 2), *(pending_workload(f"w{i}", 2, created=float(i)) for i in range(3)))
+    pending.reject("ns/w1")
+    assert sorted(pending.inadmissible) == ["ns/w0", "ns/w1", "ns/w2"]
+    pending.queue_inadmissible_workloads()
+    assert pending.inadmissible_reason("ns/w0", bound(1)) == "NoQuota"
+
+
 def test_a_shape_whose_inadmissible_workloads_are_gone_is_not_rejected() -> None:
     headroom = bound(1)
     pending = make_pending(cpu_queue("q", 2), *WALLTIMES[:2])
