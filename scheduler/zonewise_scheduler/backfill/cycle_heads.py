@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.due_reservations import is_postponed
 from zonewise_scheduler.backfill.policies import MAX_POSTPONED
-from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until, starts_eventually
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.backfill.pending_queue import PendingQueue
-    from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.types import Reservation
-    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
@@ -45,27 +42,19 @@ def begin_cycle(pass_state: PassState) -> None:
     pass_state.cycle = pass_state.state.cycles
 
 
-def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
-    """Return the due workload of each queue that has one (PendingQueue.next_due)."""
-    state = pass_state.state
-    reservations_by_queue: dict[str, list[Reservation]] = {name: [] for name in names}
-    for reservation in state.reservations.by_key.values():
-        if reservation.head.cluster_queue in reservations_by_queue:
-            reservations_by_queue[reservation.head.cluster_queue].append(reservation)
-    admissions = len(pass_state.admitted)
-    due: dict[str, str] = {}
-    for name in names:
-        key = state.pending_queues[name].next_due(
-            state.now,
-            reservations_by_queue[name],
-            pass_state.due_tries,
-            admissions,
-            may_reserve=len(pass_state.postponed.get(name, ())) < MAX_POSTPONED,
-        )
-        if key:
-            due[name] = key
-            pass_state.due_tries[key] = admissions
-    return due
+def due_workload(pass_state: PassState, name: str) -> str:
+    """Return the due workload of a queue (PendingQueue.next_due), which is then tried; "" if it has none."""
+    state, admissions = pass_state.state, len(pass_state.admitted)
+    key = state.pending_queues[name].next_due(
+        state.now,
+        state.reservations.of_queue(name),
+        pass_state.due_tries,
+        admissions,
+        may_reserve=len(pass_state.postponed.get(name, ())) < MAX_POSTPONED,
+    )
+    if key:
+        pass_state.due_tries[key] = admissions
+    return key
 
 
 def _skip_certain_rejections(pass_state: PassState, names: list[str]) -> dict[str, str]:
@@ -79,7 +68,7 @@ def _skip_certain_rejections(pass_state: PassState, names: list[str]) -> dict[st
     if state.policy.reserves:  # then the headroom bound reads the reservations
         state.reservations.begin_cycle(state, state.now)
     while True:
-        due = due_workloads(pass_state, names)
+        due = {name: key for name in names if (key := due_workload(pass_state, name))}
         rejections, only_rejections = _certain_rejections(pass_state, names, due)
         pass_state.skipped_queues = {
             name for name in rejections if only_rejections or not pass_state.headroom.affects_cycle(name)
@@ -128,20 +117,6 @@ def due_rejection(pass_state: PassState, name: str, key: str) -> BoundReason:
     reason = _bound_reason(pass_state, queue, key)
     alternatives = queue.heap.alternatives(key)
     return reason if reason and is_postponed(pass_state.state, Head(workload, name), alternatives) else ""
-
-
-def is_postponed(state: PlannerState, head: Head, alternatives: FlavorAlternatives) -> bool:
-    """Return whether a search for the reserved start of a waiting workload would certainly postpone it.
-
-    The workload has a start, because the last search has found one or from quota alone. However, it lacks quota until
-    the latest start that may be reserved (reservation_bound.py).
-    """
-    key, name, reservations = head.workload.key, head.cluster_queue, state.reservations.by_key
-    if not alternatives or key in reservations:
-        return False
-    latest, others = state.latest_start(head.workload), reservations.values()
-    has_start = key in state.pending_queues[name].postponed or starts_eventually(name, alternatives, state, others)
-    return has_start and quota_lacks_until(latest, name, alternatives, state, others)
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

@@ -20,23 +20,20 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.backfill.cycle_heads import (
     begin_cycle,
     due_rejection,
-    due_workloads,
+    due_workload,
     head_rejection,
     skip_head,
 )
+from zonewise_scheduler.backfill.due_reservations import reserve_due
 from zonewise_scheduler.backfill.pass_state import PlayHead
-from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-from zonewise_scheduler.quota.queue.heads import pop_heads
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.queue.heads import admits_namespace, pop_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
-    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
 def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
@@ -47,7 +44,8 @@ def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
     state, heads = pass_state.state, pass_state.play_heads
     if state.policy.reserves:
         state.reservations.begin_cycle(state, state.now)
-    _push_heads(pass_state, pass_state.queues_without_head)
+    for name in pass_state.queues_without_head:
+        _push_head(pass_state, name)
     pass_state.queues_without_head = []
     while heads:
         head = heappop(heads)
@@ -58,11 +56,11 @@ def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
             key, reason = head_rejection(pass_state, head.queue)
             if reason:
                 heap.mark_inadmissible(key, reason)
-                _push_heads(pass_state, [head.queue])
+                _push_head(pass_state, head.queue)
                 continue
         begin_cycle(pass_state)
-        if known.start(pass_state, head.queue, key):
-            _push_heads(pass_state, [head.queue])
+        if known.start(pass_state, head.queue, key) or _reject(pass_state, head.queue, key):
+            _push_head(pass_state, head.queue)
             continue
         selected = {head.queue: head.due} if head.due else {}
         popped = pop_heads([heap], state.snapshot, state.namespaces, pass_state.cycle, selected)
@@ -72,73 +70,88 @@ def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
     return []
 
 
-def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
-    """Add the heads of queues; queues without one become inactive."""
+def _reject(pass_state: PassState, name: str, key: str) -> bool:
+    """Reject a head without a nomination if it certainly lacks quota; return whether it is rejected.
+
+    If it is due, it gets a reservation, as after a nomination.
+    """
     state = pass_state.state
-    names = [name for name in names if name not in pass_state.exhausted_queues]
-    due = _due_workloads(pass_state, names)
-    for name in names:
-        key = due.get(name) or _first_not_rejected(pass_state, name)
-        if not key:
-            state.active_queues.pop(name, None)
-            continue
-        heap = state.pending_queues[name].heap
-        workload = heap.get(key)
-        if workload is None:
-            raise KeyError(key)
-        number = pass_state.head_counts[name]
-        if name not in due:
-            number += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
-        timestamp = workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
-        borrows = _borrows(state.snapshot.cluster_queues[name], workload)
-        heappush(
-            pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due.get(name, ""))
-        )
+    queue, reservation = state.pending_queues[name], state.reservations.by_key.get(key)
+    workload = queue.heap.get(key)
+    if workload is None or queue.strict or not queue.heap.lacks_only_quota(key) or name in state.snapshot.inactive:
+        return False
+    if reservation is not None and reservation.start <= state.now:
+        return False
+    head = Head(workload, name)
+    alternatives = pass_state.headroom.alternatives(head)
+    if not alternatives or not admits_namespace(queue.heap.spec, workload.namespace, state.namespaces):
+        return False
+    if pass_state.headroom.inadmissible_reason(name, workload.priority, workload.walltime, alternatives) != "NoQuota":
+        return False
+    queue.heap.reject(key)
+    pass_state.rejected.add(key)
+    if key in pass_state.due_tries:
+        reserve_due(pass_state, head, alternatives)
+    return True
 
 
-def _due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
-    """Return the due workload of each queue that has one; postpone those before it that are certainly rejected."""
-    due = due_workloads(pass_state, names)
-    while postponed := _due_rejections(pass_state, due):
-        for name, reason in postponed.items():
-            skip_head(pass_state, name, due.pop(name), reason, due=True)
-            pass_state.head_counts[name] += 1
-        due |= due_workloads(pass_state, list(postponed))
-    return due
+def _push_head(pass_state: PassState, name: str) -> None:
+    """Add the head of a queue; a queue without one becomes inactive."""
+    state = pass_state.state
+    if name in pass_state.exhausted_queues:
+        return
+    due = _due_workload(pass_state, name)
+    key = due or _first_not_rejected(pass_state, name)
+    if not key:
+        state.active_queues.pop(name, None)
+        return
+    heap = state.pending_queues[name].heap
+    workload = heap.get(key)
+    if workload is None:
+        raise KeyError(key)
+    number = pass_state.head_counts[name]
+    if not due:
+        number += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
+    timestamp = workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
+    borrows = _borrows(state.snapshot.cluster_queues[name], workload)
+    heappush(pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due))
 
 
-def _due_rejections(pass_state: PassState, due: Mapping[str, str]) -> dict[str, BoundReason]:
-    """Return why due workloads would certainly be rejected, by queue; the others are left out."""
-    return {name: reason for name, key in due.items() if (reason := due_rejection(pass_state, name, key))}
+def _due_workload(pass_state: PassState, name: str) -> str:
+    """Return the due workload of a queue, "" if it has none; postpone those before it that are certainly rejected."""
+    while key := due_workload(pass_state, name):
+        reason = due_rejection(pass_state, name, key)
+        if not reason:
+            break
+        skip_head(pass_state, name, key, reason, due=True)
+        pass_state.head_counts[name] += 1
+    return key
 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:
     """Return a queue's first workload that is not certainly rejected, and mark those before it inadmissible."""
     state, queue = pass_state.state, pass_state.state.pending_queues[name]
-    due, reserved = pass_state.due_tries, state.reservations.by_key
-    key, reason = head_rejection(pass_state, name)
-    while reason:
+    due, reserved, usage = pass_state.due_tries, state.reservations.by_key, state.snapshot.local_queue_usage
+    if name in state.snapshot.inactive or queue.strict:
+        return head_rejection(pass_state, name)[0]
+    while True:
+        key, skipped = queue.heap.skip_rejected_heads(pass_state.headroom, usage, due, reserved)
+        pass_state.head_counts[name] += skipped
+        if key not in due and key not in reserved:
+            return key
+        key, reason = head_rejection(pass_state, name)
+        if not reason:
+            return key
         queue.heap.mark_inadmissible(key, reason)
-        key, skipped = queue.heap.skip_rejected_heads(
-            pass_state.headroom, state.snapshot.local_queue_usage, due, reserved
-        )
-        pass_state.head_counts[name] += 1 + skipped
-        reason = ""
-        if key in due or key in reserved:
-            key, reason = head_rejection(pass_state, name)
-    return key
+        pass_state.head_counts[name] += 1
 
 
 def _borrows(queue: ClusterQueueSnapshot, workload: Workload) -> bool:
     """Return whether some resource request exceeds what is left of the queue's own quota in every flavor."""
     if queue.parent is None:
         return False
-    requests = workload.requests_by_resource
-    return any(amount and not _has_own_quota(queue, resource, amount) for resource, amount in requests.items())
-
-
-def _has_own_quota(queue: ClusterQueueSnapshot, resource: str, amount: int) -> bool:
-    group = queue.rg_by_resource.get(resource)
-    return group is not None and any(
-        not queue.borrowing_with(FlavorResource(name, resource), amount) for name in group.flavor_names
-    )
+    for resource, amount in workload.requests_by_resource.items():
+        keys = queue.keys_by_resource.get(resource, ())
+        if amount and all(queue.borrowing_with(key, amount) for key in keys):
+            return True
+    return False

@@ -21,7 +21,6 @@ from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, u
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.reservation_bound import reserved_span, running_spans
 from zonewise_scheduler.backfill.types import Reservation
-from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
@@ -45,8 +44,10 @@ class QuotaReservations(ReservationTable):
         self._grain = grain
         self._profile: QuotaProfile | None = None
         """None if it must be recomputed."""
-        self._first_start: float | None = None
-        """The first reserved start, not before now; None if it must be recomputed."""
+        self._first: Reservation | None = None
+        """The reservation with the first start; None if it must be determined."""
+        self._by_queue: dict[str, list[Reservation]] | None = None
+        """Cache of of_queue."""
         self._profile_now = now
         """The time of the last query."""
         self._spans: dict[str, UsageSpan] = {}
@@ -56,6 +57,14 @@ class QuotaReservations(ReservationTable):
         self._requests: dict[str, FlavorRequests] = {}
         """Requests of the reservations that this table made, by key."""
 
+    def of_queue(self, name: str) -> list[Reservation]:
+        """Return the reservations of a queue, in the order in which they were first made."""
+        if self._by_queue is None:
+            self._by_queue = {}
+            for reservation in self._by_key.values():
+                self._by_queue.setdefault(reservation.head.cluster_queue, []).append(reservation)
+        return self._by_queue.get(name, [])
+
     # --- the gate
 
     def begin_cycle(self, source: TimelineSource, now: float) -> None:
@@ -63,40 +72,38 @@ class QuotaReservations(ReservationTable):
         self._now = now
         if self._by_key:
             self._profile_at(source, now)
-        else:
+        elif self._profile is not None:
             self.invalidate()
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
         """Return the key of a workload whose reservation this start would delay; "" if there is none."""
         profile, key = self._profile, workload.key
-        others = {other: reservation.start for other, reservation in self._by_key.items() if other != key}
-        if profile is None or not others:
+        if profile is None or len(self._by_key) == (key in self._by_key):
             return ""
-        first = min(others, key=others.__getitem__)
+        first = self._first_reservation()
+        if first.workload.key == key:
+            first = min((other for other in self._by_key.values() if other is not first), key=_start)
         end, last = self._now + workload.max_duration, key not in self._by_key
         removed = [self._spans[one] for one in (key, *(victim.key for victim in victims)) if one in self._spans]
         for span in removed:
             profile.remove(span)
         last = last and end == inf
         fits = profile.fits(
-            _queue(workload), usage_requests(workload.usage.items()), max(others[first], self._now), end, last=last
+            _queue(workload), usage_requests(workload.usage.items()), max(first.start, self._now), end, last=last
         )
         for span in removed:
             profile.add(span)
-        return "" if fits else first
+        return "" if fits else first.workload.key
 
-    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return an upper bound on what a workload without a reservation may use for its walltime from now on."""
+    def latest_end(self, queue: str, key: FlavorResource, amount: int, priority: int | None) -> float:
+        """Return the latest end of a workload without a reservation that uses an amount from now on."""
         profile = self._profile
-        if profile is None or not self._by_key:
-            return UNLIMITED
-        if self._first_start is None:
-            self._first_start = max(self._now, min(reservation.start for reservation in self._by_key.values()))
-        least = profile.least_available(queue, key, self._first_start, self._now + walltime)
-        if least == inf:
-            return UNLIMITED
-        node = profile.snapshot.cluster_queues[queue]
-        return max(0, int(least) + (0 if priority is None else preemptible_usage(node, priority, key)))
+        if profile is None or not self._by_key or amount <= 0:
+            return inf
+        first_start = max(self._first_reservation().start, self._now)
+        if priority is not None:
+            amount -= preemptible_usage(profile.snapshot.cluster_queues[queue], priority, key)
+        return profile.latest_end(queue, key, first_start, amount)
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Record that a workload starts, now or once its victims have stopped."""
@@ -112,8 +119,9 @@ class QuotaReservations(ReservationTable):
 
     def invalidate(self) -> None:
         """Record that an unexpected event has changed the future."""
-        self._profile = self._first_start = None
+        self._profile = None
         self._spans.clear()
+        self._amounts_changed()
 
     # --- the reservations
 
@@ -151,12 +159,12 @@ class QuotaReservations(ReservationTable):
     def remove_started(self, key: str) -> None:
         """Remove the reservation of a workload that has started; record_start has counted its run."""
         self._by_key.pop(key, None)
-        self._first_start = None
+        self._amounts_changed()
 
     def release(self, key: str) -> None:
         """Remove the reservation of a workload that no longer waits or can never start."""
         if self._by_key.pop(key, None) is not None:
-            self._first_start = None
+            self._amounts_changed()
             self._uncount(key)
 
     def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
@@ -190,7 +198,8 @@ class QuotaReservations(ReservationTable):
         """Return the profile from now on, with all running workloads and all reservations."""
         profile = self._profile
         if self._profile_now != now:
-            self._profile_now, self._first_start = now, None
+            self._profile_now = now
+            self._amounts_changed()
         if profile is not None:
             profile.advance(now)
             return profile
@@ -216,15 +225,28 @@ class QuotaReservations(ReservationTable):
     def _count(self, key: str, span: UsageSpan) -> None:
         """Replace the usage that is counted for this workload."""
         self._uncount(key)
-        self._first_start = None
+        self._amounts_changed()
         if self._profile is not None:
             self._spans[key] = self._profile.add(span)
 
     def _uncount(self, key: str) -> None:
         span = self._spans.pop(key, None)
         if span is not None and self._profile is not None:
-            self._first_start = None
+            self._amounts_changed()
             self._profile.remove(span)
+
+    def _amounts_changed(self) -> None:
+        super()._amounts_changed()
+        self._first = self._by_queue = None
+
+    def _first_reservation(self) -> Reservation:
+        if self._first is None:
+            self._first = min(self._by_key.values(), key=_start)
+        return self._first
+
+
+def _start(reservation: Reservation) -> float:
+    return reservation.start
 
 
 def _queue(workload: Workload) -> str:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.backfill.planner_state import new_headroom
 from zonewise_scheduler.backfill.quota_profile import usage_requests
 from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+    from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 
     _Admissions = dict[frozenset[tuple[FlavorResource, int]], Admission]
     """The first admission with each set of requests for one flavor."""
@@ -46,9 +47,10 @@ class _KnownShape(NamedTuple):
 
 
 class KnownAdmissions:
-    """The first admission in a play of each shape with each flavor."""
+    """The first admission in a play of each shape with each flavor, and the headroom bound of its passes."""
 
     def __init__(self) -> None:
+        self._headroom: HeadroomBound | None = None
         self._shapes: dict[tuple[str, Hashable], _KnownShape] = {}
         """By queue and scheduling shape."""
         self._flavors: dict[str, Hashable] = {}
@@ -56,7 +58,14 @@ class KnownAdmissions:
         self._admissions: dict[tuple[Hashable, Hashable], _Admissions] = {}
         """By flavors and scheduling shape."""
 
-    def learn(self, state: PlannerState, decisions: Iterable[Decision]) -> None:
+    def headroom(self, state: PlannerState) -> HeadroomBound:
+        """Return the headroom bound of a pass. It is the same for all passes on a snapshot, since shapes recur."""
+        if self._headroom is None or self._headroom.snapshot is not state.snapshot:
+            self._headroom = new_headroom(state)
+        self._headroom.invalidate()
+        return self._headroom
+
+    def learn(self, pass_state: PassState, decisions: Iterable[Decision]) -> None:
         """Keep the admissions of workloads without a topology that needed one flavor."""
         for decision in decisions:
             head, admission = decision.head, decision.workload.admission
@@ -67,7 +76,7 @@ class KnownAdmissions:
                 for pod_set in admission.pod_sets
             ):
                 requests = frozenset(usage_requests(decision.workload.usage.items()))
-                self._known_shape(state, head).admissions.setdefault(requests, admission)
+                self._known_shape(pass_state, head).admissions.setdefault(requests, admission)
 
     def start(self, pass_state: PassState, name: str, key: str) -> bool:
         """Start a queue's head if the outcome of its nomination is known; return whether it started."""
@@ -76,7 +85,7 @@ class KnownAdmissions:
         workload = heap.get(key)
         if workload is None or not heap.lacks_only_quota(key):
             return False
-        admission = _admission(queue, self._known_shape(state, Head(workload, name)))
+        admission = _admission(queue, self._known_shape(pass_state, Head(workload, name)))
         if admission is None or not admits_namespace(queue.spec, workload.namespace, state.namespaces):
             return False
         admitted = workload.admitted(admission._replace(cluster_queue=name, reserved_at=state.now))
@@ -90,17 +99,17 @@ class KnownAdmissions:
         pass_state.headroom.invalidate()
         return True
 
-    def _known_shape(self, state: PlannerState, head: Head) -> _KnownShape:
+    def _known_shape(self, pass_state: PassState, head: Head) -> _KnownShape:
         """Return what is known about the shape of a head; queues with the same flavors share the admissions."""
         shape = head.workload.scheduling_shape
         known = self._shapes.get((head.cluster_queue, shape))
         if known is None:
             flavors = self._flavors.get(head.cluster_queue)
             if flavors is None:
-                spec = state.snapshot.cluster_queues[head.cluster_queue].spec
+                spec = pass_state.state.snapshot.cluster_queues[head.cluster_queue].spec
                 groups = tuple((group.flavor_names, group.covered_resources) for group in spec.resource_groups)
                 flavors = self._flavors[head.cluster_queue] = groups, spec.admission_checks
-            alternatives = HeadroomBound(state.snapshot, state.settings).alternatives(head)
+            alternatives = pass_state.headroom.alternatives(head)
             known = _KnownShape(alternatives or (), self._admissions.setdefault((flavors, shape), {}))
             self._shapes[head.cluster_queue, shape] = known
         return known
@@ -112,7 +121,7 @@ def _admission(queue: ClusterQueueSnapshot, known: _KnownShape) -> Admission | N
         if all(amount <= queue.available(key) for key, amount in requests):
             ends_scan = len(known.alternatives) == 1 or not _continues_scan(queue, requests)
             return known.admissions.get(frozenset(requests)) if ends_scan else None
-        if _may_preempt(queue):
+        if queue.spec.preemption.preempts:
             return None
     return None
 
@@ -121,8 +130,3 @@ def _continues_scan(queue: ClusterQueueSnapshot, requests: FlavorRequests) -> bo
     """Return whether the scan looks for a flavor without borrowing although this one has enough quota."""
     looks_on = queue.spec.flavor_fungibility.when_can_borrow == "TryNextFlavor" and queue.parent is not None
     return looks_on and any(queue.borrowing_with(key, amount) for key, amount in requests)
-
-
-def _may_preempt(queue: ClusterQueueSnapshot) -> bool:
-    preemption = queue.spec.preemption
-    return preemption.reclaims or preemption.within_cluster_queue not in {"Never", ""}

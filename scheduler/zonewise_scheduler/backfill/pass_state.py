@@ -64,6 +64,8 @@ class PassState:
         """Due heads whose starts are too far away to be reserved, by queue."""
         self.without_start: list[Head] = []
         """Due heads for which no start was found."""
+        self.rejected: set[str] = set()
+        """Keys of the heads that were rejected without a nomination, although they were due or new."""
         self.admitted: list[Workload] = []
         self.placed: list[Workload] = []
         self.victims: list[Victim] = []

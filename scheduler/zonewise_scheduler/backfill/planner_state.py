@@ -34,6 +34,7 @@ from zonewise_scheduler.backfill.timeline import Timeline
 from zonewise_scheduler.backfill.types import StopOrder
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -183,6 +184,11 @@ def new_state(
     if state.fair_sharing is not None:
         state.fair_sharing.update_snapshot(snapshot, state.router)
     return state
+
+
+def new_headroom(state: PlannerState) -> HeadroomBound:
+    """Return the headroom bound alongside the reservations, if the policy makes any."""
+    return HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
 
 
 # --- changes that events and passes share

@@ -75,7 +75,7 @@ class QuotaProfile:
         self._usage = np.zeros((8, len(self._times)))
         """Usage by row and step; some rows, and the columns behind the last step, are spare."""
         self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
-        """Cache of least_available: the least amount up to each step, by queue, key and start."""
+        """Cache of latest_end: the least amount up to each step, negated, by queue, key and start."""
 
     def advance(self, now: float) -> None:
         """Drop the steps before now."""
@@ -112,15 +112,17 @@ class QuotaProfile:
         stop = bisect_left(self._times, start)
         return bool(self._fitting(queue, requests, stop).any())
 
-    def least_available(self, queue: str, key: FlavorResource, start: float, end: float) -> float:
-        """Return the least amount available from start until end; infinite if the interval is empty."""
-        least = self._least.get((queue, key, start))
-        if least is None:
-            first = self._step_at(start)
-            available = self._available(self._row(queue, key), first, len(self._times))
-            least = self._least[queue, key, start] = np.minimum.accumulate(available).tolist()
-        stop = bisect_left(self._times, end) - len(self._times) + len(least)
-        return least[stop - 1] if stop > 0 else inf
+    def latest_end(self, queue: str, key: FlavorResource, start: float, amount: int) -> float:
+        """Return the first time from `start` on at which less than an amount is available; infinite if there is none.
+
+        A lack in the last step does not count.
+        """
+        negated = self._least.get((queue, key, start))
+        if negated is None:
+            available = self._available(self._row(queue, key), self._step_at(start), len(self._times))
+            negated = self._least[queue, key, start] = (-np.minimum.accumulate(available)).tolist()
+        index = bisect_right(negated, -amount)
+        return self._times[index - len(negated)] if index < len(negated) else inf
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
         """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never."""

@@ -19,7 +19,6 @@ start, since it will end. One without must leave enough for that reservation, un
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ from zonewise_scheduler.backfill.reservation_bound import PossibleStarts
 from zonewise_scheduler.backfill.timeline import ends_by_time, has_capacity, is_running
 from zonewise_scheduler.backfill.types import ANY_START
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
-from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
+from zonewise_scheduler.quota.queue.headroom_bound import LATEST_KNOWN_END, HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,17 +49,33 @@ class ReservationTable:
         self._futures: list[FutureState] | None = None
         """The state at each reserved start, ascending; None if it must be recomputed."""
         self._headroom: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
-        """Cache of max_available: reserved starts, each with the least amount available up to it."""
+        """Cache of latest_end: reserved starts, each with the least amount available up to it."""
+        self._version = 0
+
+    @property
+    def now(self) -> float:
+        """The time of the queries."""
+        return self._now
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever the amounts beside the reservations may have changed."""
+        return self._version
 
     @property
     def by_key(self) -> Mapping[str, Reservation]:
         """The reservations by key of the workload, in the order in which they were first made."""
         return self._by_key
 
+    def of_queue(self, name: str) -> list[Reservation]:
+        """Return the reservations of a queue, in the order in which they were first made."""
+        return [reservation for reservation in self._by_key.values() if reservation.head.cluster_queue == name]
+
     def restore(self, reservations: Iterable[Reservation]) -> None:
         """Replace all reservations with those made before a restart."""
         self._by_key = {reservation.workload.key: reservation for reservation in reservations}
         self._futures = None
+        self._amounts_changed()
 
     def first_per_queue(self, depth: int) -> list[Reservation]:
         """Return the `depth` earliest reservations of each queue, in the order in which they were made."""
@@ -78,7 +93,7 @@ class ReservationTable:
         """Prepare the gate for queries at this time."""
         self._now = now
         if self._futures is None:
-            self._headroom.clear()
+            self._amounts_changed()
             self._futures = list(source.timeline(self._by_key.values()).future_states()) if self._by_key else []
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
@@ -92,17 +107,12 @@ class ReservationTable:
                 return delayed
         return ""
 
-    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return an upper bound on what a workload without a reservation may use for its walltime from now on.
-
-        `priority`: that of a workload that may preempt in its queue, as far as the queue's policy allows; None if it
-        may not.
-        """
+    def latest_end(self, queue: str, key: FlavorResource, amount: int, priority: int | None) -> float:
+        """Return the latest end of a workload without a reservation that uses an amount from now on; see the base."""
         bounds = self._headroom.get((queue, key, priority))
         if bounds is None:
             bounds = self._headroom[queue, key, priority] = list(self._bounds(queue, key, priority))
-        count = len(bounds) if walltime == inf else bisect_left(bounds, self._now + walltime, key=_bound_time)
-        return bounds[count - 1][1] if count else UNLIMITED
+        return next((min(time, LATEST_KNOWN_END) for time, least in bounds if least < amount), inf)
 
     def _bounds(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
         """Yield the reserved starts, each with the least amount available up to it."""
@@ -116,7 +126,7 @@ class ReservationTable:
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Record that a workload starts, now or once its victims have stopped."""
-        self._headroom.clear()
+        self._amounts_changed()
         for future in self._futures or ():
             affected = self._affects(workload, future)
             if affected or is_running(future.snapshot, workload):
@@ -126,7 +136,7 @@ class ReservationTable:
 
     def workload_ended(self, workload: Workload) -> None:
         """Record that a workload with this admission is no longer running."""
-        self._headroom.clear()
+        self._amounts_changed()
         for future in self._futures or ():
             if workload.key not in future.reservations and is_running(future.snapshot, workload):
                 future.snapshot.remove_workload(workload)
@@ -137,6 +147,10 @@ class ReservationTable:
     def invalidate(self) -> None:
         """Record that an unexpected event has changed the future."""
         self._futures = None
+
+    def _amounts_changed(self) -> None:
+        self._headroom.clear()
+        self._version += 1
 
     def _affected_futures(self, workload: Workload) -> Iterator[FutureState]:
         """Yield the states at the reserved starts of others before a workload's deadline."""
@@ -183,7 +197,7 @@ class ReservationTable:
         """Remove the reservation of a workload that has started; record_start has updated the futures."""
         if self._by_key.pop(key, None) is None:
             return
-        self._headroom.clear()
+        self._amounts_changed()
         for future in self._futures or ():
             future.reservations.pop(key, None)
 
@@ -225,10 +239,6 @@ class ReservationTable:
             elif starts:
                 waits_for = tuple(other for other in ends.get(reservation.start, ()) if other != key)
                 self._by_key[key] = reservation._replace(waits_for=waits_for)
-
-
-def _bound_time(bound: tuple[float, int]) -> float:
-    return bound[0]
 
 
 def _replace_by(future: FutureState, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:

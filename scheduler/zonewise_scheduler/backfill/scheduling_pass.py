@@ -34,18 +34,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.cycle_heads import is_postponed, next_heads
+from zonewise_scheduler.backfill.cycle_heads import next_heads
+from zonewise_scheduler.backfill.due_reservations import keep_unreserved, reserve_due
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
-from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
+from zonewise_scheduler.backfill.planner_state import mark_stopping, new_headroom, release_reservation, stop
 from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle, with_admission
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
-from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.heads import admits_namespace
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import StopOrder
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
+    from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank
 
 UNLIMITED_ADMISSIONS = sys.maxsize
@@ -83,7 +84,7 @@ def schedule(
     """
     known = None if state.settings.fair_sharing else known  # shares depend on all heads of a cycle
     _prepare(state, now)
-    headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
+    headroom = new_headroom(state) if known is None else known.headroom(state)
     rejected_ranks = _activate(state, now, None if known is None else headroom)
     pass_state = PassState(state, headroom)
     pass_state.rejected_ranks = rejected_ranks
@@ -99,12 +100,12 @@ def schedule(
     while heads:
         decisions = _run_cycle(pass_state, heads)
         if known is not None:
-            known.learn(state, decisions)
+            known.learn(pass_state, decisions)
         heads = find_heads() if len(pass_state.admitted) < max_admissions else []
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
-    _keep_unreserved(pass_state)
+    keep_unreserved(pass_state)
     reservations = state.reservations.by_key
     return Plan(
         tuple(pass_state.admitted),
@@ -254,7 +255,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
     elif queue.strict and decision.requeue_reason != "NamespaceMismatch" and not has_flavors_left:
         pass_state.exhausted_queues.add(head.cluster_queue)
     if key in pass_state.due_tries and decision.status == "waiting":
-        _reserve(pass_state, head)
+        reserve_due(pass_state, head, pass_state.headroom.alternatives(head))
 
 
 def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:
@@ -306,45 +307,6 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
     return True
 
 
-def _reserve(pass_state: PassState, head: Head) -> None:
-    """Reserve a start for a workload that has none, unless it is too far away (BackfillPolicy.latest_start).
-
-    An existing reservation is kept until the pass ends, since its obstacles may have disappeared by then.
-    """
-    state, key = pass_state.state, head.workload.key
-    if key in state.reservations.by_key:
-        return
-    if is_postponed(state, head, pass_state.headroom.alternatives(head) or ()):
-        pass_state.postpone(head)
-        return
-    latest = state.latest_start(head.workload)
-    start = state.reservations.reserve(head, state, latest)
-    if start is None:
-        pass_state.without_start.append(head)
-    elif start <= latest:
-        pass_state.reserved.append(key)
-    else:
-        pass_state.postpone(head)
-
-
-def _keep_unreserved(pass_state: PassState) -> None:
-    """Keep the workloads that were due and got no reservation, so that they will be due again.
-
-    The last one that was due in each queue may still be the first of its queue, so it is removed before it is added.
-    """
-    queues, postponed = pass_state.state.pending_queues, pass_state.postponed
-    unreserved = [*(head for heads in postponed.values() for head in heads), *pass_state.without_start]
-    keys = {head.workload.key for head in unreserved}
-    for head in unreserved:
-        queues[head.cluster_queue].remove_due(keys)
-    for name, heads in postponed.items():
-        for head in heads:
-            queues[name].make_due(head.workload)
-        queues[name].postponed = frozenset(head.workload.key for head in heads)
-    for head in pass_state.without_start:
-        queues[head.cluster_queue].keep_without_start(head.workload)
-
-
 def _replace_missed_reservations(pass_state: PassState) -> None:
     """Reserve another start for each workload that unexpectedly could not start at its reserved start.
 
@@ -352,6 +314,7 @@ def _replace_missed_reservations(pass_state: PassState) -> None:
     """
     state = pass_state.state
     waiting = {key for key, decision in pass_state.decisions.items() if decision.status == "waiting"}
+    waiting |= pass_state.rejected
     missed = [key for key, one in state.reservations.by_key.items() if one.start <= state.now and key in waiting]
     if missed:
         replace_infeasible_reservations(state)

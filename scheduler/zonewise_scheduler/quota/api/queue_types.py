@@ -39,6 +39,11 @@ class ClusterQueuePreemption(NamedTuple):
         """Whether workloads of other queues may be preempted. An empty policy counts as Never."""
         return self.reclaim_within_cohort not in {"Never", ""}
 
+    @property
+    def preempts(self) -> bool:
+        """Whether any workloads may be preempted."""
+        return self.reclaims or self.within_cluster_queue not in {"Never", ""}
+
 
 class FlavorFungibility(NamedTuple):
     """When the scan of flavors stops, and which flavor it prefers if it does not stop."""

@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.amount import minus, plus
-from zonewise_scheduler.quota.api.resource_quota import resource_quotas
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource, resource_quotas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
-    from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
+    from zonewise_scheduler.quota.api.resource_quota import ResourceQuota
     from zonewise_scheduler.quota.api.workload_types import Usage, Workload
     from zonewise_scheduler.quota.hierarchy.drs import DRS
 
@@ -123,6 +123,13 @@ class ResourceNode:
             parent_available = min(plus(unused, quota.borrowing_limit), parent_available)
         return plus(max(0, minus(local_quota, usage)), parent_available)
 
+    def lender(self, key: FlavorResource) -> ResourceNode:
+        """Return the highest node up to which no limit applies; available() of this node is always the same."""
+        node: ResourceNode = self
+        while node.parent is not None and key not in node._limited:
+            node = node.parent
+        return node
+
     def borrowing_with(self, key: FlavorResource, more: int = 0) -> bool:
         """Return whether the node borrows, that is, exceeds the subtree's quota, with this additional usage."""
         return self.subtree_quota[key] < plus(self.usage[key], more)
@@ -185,6 +192,14 @@ class ClusterQueueSnapshot(ResourceNode):
         }
         self.priority_usage: dict[int, PriorityUsage] = {}
         """Usage by priority, only for priorities with running workloads."""
+
+    @cached_property
+    def keys_by_resource(self) -> Mapping[str, tuple[FlavorResource, ...]]:
+        """The flavors of each resource, in the order of the scan."""
+        return {
+            resource: tuple(FlavorResource(name, resource) for name in group.flavor_names)
+            for resource, group in self.rg_by_resource.items()
+        }
 
     def copy(self) -> Self:
         """Return a copy with its own usage, but with the original's parent."""

@@ -32,6 +32,8 @@ if the queue does not reclaim. So it is inadmissible if less is available at a r
 
 from __future__ import annotations
 
+import sys
+from math import inf
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from zonewise_scheduler.quota.api.amount import UNLIMITED, minus, plus
@@ -39,13 +41,18 @@ from zonewise_scheduler.quota.cycle.nomination import flavor_assigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import flavor_alternatives
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.cycle.entry import Head
-    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
-    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
+    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, ResourceNode
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
+    _BoundRequests = tuple[tuple["_KeyBound", int], ...]
+    """The amounts of the keys of one flavor."""
+    _BoundAlternatives = tuple[_BoundRequests, ...]
 
 BoundReason = Literal["", "NoQuota", "Reserved"]
 """What is certain to prevent a workload from starting now; Reserved means reservations, and "" that nothing is
@@ -55,56 +62,105 @@ certain."""
 class FutureHeadroom(Protocol):
     """The amounts available alongside the reservations."""
 
-    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return the largest amount of a key that a workload of a queue could use for `walltime` seconds from now on.
+    @property
+    def now(self) -> float:
+        """The time, in seconds, from which the amounts are available."""
+        ...
 
-        `priority`: that of a workload that may preempt in its own queue, as far as the policy allows; None if it may
-        not.
+    @property
+    def version(self) -> int:
+        """A number that grows whenever an amount changes."""
+        ...
+
+    def latest_end(self, queue: str, key: FlavorResource, amount: int, priority: int | None) -> float:
+        """Return the latest end, in seconds, of a workload of a queue that uses an amount of a key from now on.
+
+        Infinite if it may use the amount forever; LATEST_KNOWN_END if it may do so until any known end. `priority`:
+        that of a workload that may preempt in its own queue, as far as the policy allows; None if it may not.
         """
         ...
 
 
+LATEST_KNOWN_END = sys.float_info.max
+"""The latest end, in seconds, of a workload with a walltime."""
+
+
+class _KeyBound:
+    """What workloads of one priority can get of one key in a queue, and in others that have the same available."""
+
+    __slots__ = ("available", "key", "most", "priority", "queue", "version")
+
+    def __init__(self, queue: ClusterQueueSnapshot, key: FlavorResource, priority: int) -> None:
+        self.queue = queue
+        self.key = key
+        self.priority = priority
+        self.version = -1
+        self.most = self.available = 0
+        """With any preemption, and without any."""
+
+
+class _ShapeBound:
+    """How long workloads with the same alternatives may run from now on."""
+
+    __slots__ = ("alternatives", "latest_end", "version")
+
+    def __init__(self, alternatives: _BoundAlternatives) -> None:
+        self.alternatives = alternatives
+        self.version = -1
+        self.latest_end = inf
+        """Their latest end, in seconds; negative infinity if they certainly lack quota."""
+
+
 class HeadroomBound:
-    """The bounds for one state of a snapshot; invalidate() must be called when that state changes."""
+    """The bounds for the states of a snapshot; invalidate() must be called when the state changes."""
 
     def __init__(self, snapshot: Snapshot, settings: QuotaSettings, future: FutureHeadroom | None = None) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._settings = settings
         self._future = future
-        self._bounds: dict[tuple[str, int, FlavorResource], int] = {}
-        self._available: dict[tuple[str, FlavorResource], int] = {}
-        """Available amounts without any preemption."""
+        self._version = 0
+        """Number of changes of the state."""
+        self._alternatives: dict[tuple[str, Hashable], FlavorAlternatives | None] = {}
+        """Cache of alternatives(): they depend on quotas, not on usage."""
+        self._key_bounds: dict[tuple[ResourceNode, int, FlavorResource], _KeyBound] = {}
+        """By the node that lends to the queue, priority and key; queues without preemption share them."""
+        self._shape_bounds: dict[tuple[str, int, FlavorAlternatives], _ShapeBound] = {}
+        """By queue, priority and alternatives."""
+        self._shared_bounds: dict[_BoundAlternatives, _ShapeBound] = {}
         flavors = () if snapshot.resource_flavors is None else snapshot.resource_flavors.values()
         self._placing_flavors = {flavor.name for flavor in flavors if flavor.topology_name}
         """The names of the flavors with a topology."""
 
     def invalidate(self) -> None:
         """Forget the bounds, after a workload has been admitted or has ended."""
-        self._bounds.clear()
-        self._available.clear()
+        self._version += 1
 
     def alternatives(self, head: Head) -> FlavorAlternatives | None:
         """Return the alternative requests of a head and of all workloads with its shape; None if no bound applies."""
-        return flavor_alternatives(flavor_assigner(self._snapshot, head, self._settings))
+        if head.workload.admission is not None:
+            return None
+        key = head.cluster_queue, head.workload.scheduling_shape
+        if key not in self._alternatives:
+            self._alternatives[key] = flavor_alternatives(flavor_assigner(self.snapshot, head, self._settings))
+        return self._alternatives[key]
 
     def inadmissible_reason(
         self, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
     ) -> BoundReason:
         """Return why a workload with this priority, walltime (seconds) and alternatives is certainly inadmissible."""
-        bounds, reason = self._bounds, "NoQuota"
-        for requests in alternatives:
-            for key, amount in requests:
-                bound = bounds.get((queue, priority, key))
-                if bound is None:
-                    node = self._snapshot.cluster_queues[queue]
-                    bound = bounds[queue, priority, key] = self._bound(node, priority, key)
-                if amount > bound:
-                    break
-            else:
-                if self._future is None or not self._is_reserved(self._future, queue, priority, walltime, requests):
-                    return ""
-                reason = "Reserved"
-        return reason
+        shape, future = self._shape_bounds.get((queue, priority, alternatives)), self._future
+        if shape is None:
+            shape = self._new_shape_bound(queue, priority, alternatives)
+        version = self._version if future is None else self._version + future.version
+        if shape.version != version:
+            shape.version = version
+            shape.latest_end = self._latest_end(shape.alternatives)
+        latest = shape.latest_end
+        if latest == inf:
+            return ""
+        if latest == -inf:
+            return "NoQuota"
+        return "Reserved" if future is not None and future.now + walltime > latest else ""
 
     def affects_cycle(self, queue: str) -> bool:
         """Return whether an inadmissible head affects decisions about other heads of its cycle.
@@ -114,48 +170,79 @@ class HeadroomBound:
         """
         return (
             self._settings.fair_sharing
-            or self._snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
+            or self.snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
         )
 
-    def _is_reserved(
-        self, future: FutureHeadroom, queue: str, priority: int, walltime: float, requests: FlavorRequests
-    ) -> bool:
-        """Return whether a flavor's requests are available now, but not at a reserved start before the deadline."""
-        for key, amount in requests:
-            available = self._available.get((queue, key))
-            if available is None:
-                available = self._available[queue, key] = self._snapshot.cluster_queues[queue].available(key)
-            if amount > available:
-                return False
-        preemptor_priority = None
-        if self._placing_flavors and any(key.flavor in self._placing_flavors for key, _ in requests):
-            node, preemptor_priority = self._snapshot.cluster_queues[queue], priority
-            if node.parent is not None and node.spec.preemption.reclaims:
-                return False
-        for key, amount in requests:  # noqa: SIM110 -- a play asks tens of thousands of times
-            if amount > future.max_available(queue, key, walltime, preemptor_priority):
-                return True
-        return False
+    def _new_shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> _ShapeBound:
+        """Return the bound of a shape; all queues with the same key bounds share it."""
+        node = self.snapshot.cluster_queues[queue]
+        bound_alternatives = tuple(
+            tuple((self._key_bound(node, priority, key), amount) for key, amount in requests)
+            for requests in alternatives
+        )
+        shape = self._shared_bounds.setdefault(bound_alternatives, _ShapeBound(bound_alternatives))
+        self._shape_bounds[queue, priority, alternatives] = shape
+        return shape
 
-    def _bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
+    def _key_bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> _KeyBound:
+        node: ResourceNode = queue
+        if not queue.spec.preemption.preempts:
+            node, priority = queue.lender(key), 0
+        return self._key_bounds.setdefault((node, priority, key), _KeyBound(queue, key, priority))
+
+    def _latest_end(self, alternatives: _BoundAlternatives) -> float:
+        """Return the latest end of a shape's workloads; see _ShapeBound."""
+        latest = -inf
+        for requests in alternatives:
+            for bound, amount in requests:
+                if bound.version != self._version:
+                    bound.version = self._version
+                    bound.available = bound.queue.available(bound.key)
+                    bound.most = self._most(bound)
+                if amount > bound.most:
+                    break
+            else:
+                latest = max(latest, self._reserved_end(requests))
+                if latest == inf:
+                    break
+        return latest
+
+    def _reserved_end(self, requests: _BoundRequests) -> float:
+        """Return until when a flavor's requests are available alongside the reservations, if they are available now."""
+        future, latest = self._future, inf
+        if future is None:
+            return inf
+        for bound, amount in requests:
+            if amount > bound.available:
+                return inf
+        places = self._placing_flavors and any(bound.key.flavor in self._placing_flavors for bound, _ in requests)
+        for bound, amount in requests:
+            queue = bound.queue
+            if places and queue.parent is not None and queue.spec.preemption.reclaims:
+                return inf
+            end = future.latest_end(queue.name, bound.key, amount, bound.priority if places else None)
+            latest = min(latest, end)
+        return latest
+
+    def _most(self, bound: _KeyBound) -> int:
         """Return the largest amount of a key that a workload can get; UNLIMITED if no bound is known."""
-        preemption = queue.spec.preemption
-        preemptible = preemptible_usage(queue, priority, key)
-        bound = max(0, plus(queue.available(key), preemptible))
+        queue, key, preemption = bound.queue, bound.key, bound.queue.spec.preemption
+        preemptible = preemptible_usage(queue, bound.priority, key)
+        most = max(0, plus(bound.available, preemptible))
         if queue.parent is None or not preemption.reclaims:
-            return bound
+            return most
         if self._settings.fair_sharing or preemption.borrow_within_cohort != "Never":
             return UNLIMITED
         unused_nominal = minus(queue.subtree_quota[key], queue.usage[key])
-        bound = max(bound, plus(unused_nominal, preemptible))
+        most = max(most, plus(unused_nominal, preemptible))
         local_available = queue.local_available(key)
         cohort = queue.parent
         while cohort.parent is not None:
             unused = minus(cohort.subtree_quota[key], cohort.usage[key])
-            bound = max(bound, plus(local_available, unused))
+            most = max(most, plus(local_available, unused))
             local_available = plus(local_available, cohort.local_available(key))
             cohort = cohort.parent
-        return bound
+        return most
 
 
 def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:

@@ -99,6 +99,32 @@ def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
     assert nominated == [29, 1]
 
 
+def test_a_due_head_that_lacks_quota_gets_its_reservation_without_a_nomination() -> None:
+    """The planner nominates it and makes the same reservation. Another one of its shape would be inadmissible too."""
+    reserved: list[list[float]] = []
+    for exact in (True, False):
+        planner = submitted(team(4), submission("running", 3, 9, queue="a"), policy="easy")
+        assert started(planner, exact=exact) == ["running"]
+        for name in ("due", "other"):
+            events.submit(planner, submission(name, 2, 9, queue="a", at=1).workload, "a")
+        plan = schedule(planner, 1, known=None if exact else KnownAdmissions())
+        assert [key for key in plan.decisions if key == "/due"] == (["/due"] if exact else [])
+        assert sorted(planner.pending_queues["a"].heap.inadmissible) == ["/due", "/other"]
+        reserved.append([reservation.start for reservation in planner.reservations_by_start])
+    assert reserved == [[9.0], [9.0]]
+
+
+def test_a_due_head_of_another_namespace_gets_no_reservation() -> None:
+    """It lacks quota too, since the other queue uses 6 of 8 CPUs."""
+    specs = [spec._replace(namespace_selector=None) if spec.name == "a" else spec for spec in team(4, 4)]
+    planner = submitted(specs, submission("b", 6, 9, queue="b"), policy="easy")
+    assert started(planner, exact=False) == ["b"]
+    events.submit(planner, submission("due", 3, 9, queue="a").workload, "a")
+    plan = schedule(planner, 0, known=KnownAdmissions())
+    assert [decision.status for decision in plan.decisions.values()] == ["inadmissible"]
+    assert not planner.reservations.by_key
+
+
 @given(
     st.sampled_from([*POLICIES, BackfillPolicy(overtaking=False)]), queue_lists(preemption=False), submission_lists()
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from support.planner_stories import Story, make_planner, queue, submission
+from support.planner_stories import CPU, Story, make_planner, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.forecast_reservations import QuotaReservations
@@ -95,6 +95,30 @@ def test_starts_and_ends_count_without_a_new_profile() -> None:
     assert [table.delayed_reservation(one, ()) for one in (short, long)] == ["", "/wide"]
     table.workload_ended(first)
     assert table.delayed_reservation(long, ()) == ""
+
+
+def test_the_reservations_of_a_queue_follow_each_change() -> None:
+    """The table lists them as an exact table does."""
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("last", 7, 10))
+    exact, table = tables(planner)
+    assert [one.workload.key for one in table.of_queue("q")] == ["/wide", "/last"]
+    assert table.of_queue("other") == exact.of_queue("other") == []
+    for gate in (exact, table):
+        gate.release("/wide")
+    assert [one.workload.key for one in table.of_queue("q")] == ["/last"]
+    assert table.of_queue("q") == exact.of_queue("q")
+
+
+def test_the_latest_end_is_the_first_reserved_start_without_enough_quota() -> None:
+    """From 10 s on, 2 of 8 CPUs are left beside the reservation."""
+    planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
+    for table in tables(planner):
+        assert [table.latest_end("q", CPU, amount, None) for amount in (0, 2, 3)] == [inf, inf, 10.0]
+        version = table.version
+        table.release("/wide")
+        table.begin_cycle(planner, 0)
+        assert table.version > version
+        assert table.latest_end("q", CPU, 8, None) == inf
 
 
 def test_a_reservation_whose_quota_is_gone_moves() -> None:

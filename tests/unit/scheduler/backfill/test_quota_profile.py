@@ -76,8 +76,8 @@ def test_the_profile_equals_the_quota_tree_at_each_time(
     requests = ((CPU, cpus),)
     for time in times:
         assert profile.fits(name, requests, time, time + walltime) == fits(time)
-        least = min(available[each] for each in times if time <= each < time + walltime)
-        assert profile.least_available(name, CPU, time, time + walltime) == least
+        lacking = (each for each in times if each >= time and available[each] < cpus)
+        assert profile.latest_end(name, CPU, time, cpus) == next(lacking, inf)
         assert profile.may_fit_before(name, requests, time) == any(
             available[each] >= cpus for each in times if each < time
         )
@@ -114,14 +114,14 @@ def test_a_queue_borrows_up_to_its_limit_or_the_quota_of_the_cohort(
     profile = QuotaProfile(Snapshot(specs), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, own),), NOW, 20.0))
     profile.add(UsageSpan("other", ((CPU, others),), NOW, 30.0))
-    assert profile.least_available("q", CPU, NOW, 20.0) == available
+    assert [profile.latest_end("q", CPU, NOW, amount) for amount in (available, available + 1)] == [inf, NOW]
 
 
 def test_a_time_before_now_counts_as_now() -> None:
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, 3),), NOW, 20.0))
     assert not profile.fits("q", ((CPU, 2),), NOW - 5, 30.0)
-    assert profile.least_available("q", CPU, NOW - 5, 30.0) == 1
+    assert [profile.latest_end("q", CPU, NOW - 5, amount) for amount in (1, 2)] == [inf, NOW]
 
 
 def test_usage_without_a_walltime_ends_in_the_last_step() -> None:
@@ -130,7 +130,7 @@ def test_usage_without_a_walltime_ends_in_the_last_step() -> None:
     assert profile.earliest_start("q", ((CPU, 1),), 5.0) == NOW
     assert profile.earliest_start("q", ((CPU, 2),), 5.0) == inf
     assert profile.earliest_start("q", ((CPU, 5),), 5.0) is None
-    assert profile.least_available("q", CPU, NOW, inf) == 1
+    assert [profile.latest_end("q", CPU, NOW, amount) for amount in (1, 2)] == [inf, NOW]
     reserved = profile.add(UsageSpan("q", ((CPU, 2),), inf, inf))
     assert not profile.fits("q", ((CPU, 3),), inf, inf, last=True)
     profile.remove(reserved)

@@ -17,7 +17,6 @@ from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import ANY_START, Reservation
-from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
@@ -124,10 +123,10 @@ def test_reservations_hold_under_preemption(
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
 @given(queue_lists(preemption=True), submission_lists(), st.integers(1, 4))
-def test_max_available_beside_reservations(
+def test_latest_end_beside_reservations(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], undeclared: int
 ) -> None:
-    """Using this amount for this long delays no reservation; using more does."""
+    """Using an amount until its latest end delays no reservation; using it for longer does."""
 
     def watch(planner: PlannerState, now: float) -> None:
         gate = planner.reservations
@@ -138,11 +137,12 @@ def test_max_available_beside_reservations(
                 *{reservation.start - now + more for reservation in planner.reservations_by_start for more in (0, 1)},
                 inf,
             ):
-                most = gate.max_available(name, CPU, limit, None)
                 amounts = [
                     amount for amount in range(1, 20) if not gate.delayed_reservation(taking(name, amount, limit), ())
                 ]
-                assert amounts == [amount for amount in range(1, 20) if amount <= most], (name, limit)
+                assert amounts == [
+                    amount for amount in range(1, 20) if now + limit <= gate.latest_end(name, CPU, amount, None)
+                ], (name, limit)
 
     for index in range(undeclared, len(submissions), 4):
         submissions[index] = submissions[index]._replace(workload=replace(submissions[index].workload, walltime=inf))
@@ -220,11 +220,11 @@ def test_a_start_reduces_what_later_ones_may_use_beside_a_reservation() -> None:
         schedule(planner, 0)
     gate = planner.reservations
     gate.begin_cycle(planner, 0)
-    assert [gate.max_available("q", CPU, walltime, None) for walltime in (10, 11, inf)] == [UNLIMITED, 3, 3]
+    assert [gate.latest_end("q", CPU, amount, None) for amount in (3, 4)] == [inf, 10]
     long = replace(taking("q", 2, 20), name="long")
     gate.record_start(replace(taking("q", 1, 10), name="short"), ())
     gate.record_start(long, ())
-    assert [gate.max_available("q", CPU, walltime, None) for walltime in (10, 11, inf)] == [UNLIMITED, 1, 1]
+    assert [gate.latest_end("q", CPU, amount, None) for amount in (1, 2)] == [inf, 10]
     assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (1, 2)] == ["", "/reserved"]
     gate.workload_ended(long)
     assert [gate.delayed_reservation(taking("q", amount, 20), ()) for amount in (3, 4)] == ["", "/reserved"]

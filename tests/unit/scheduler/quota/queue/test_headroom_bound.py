@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
+ALL = CPU._replace(flavor="all")
 PREEMPTIONS = st.builds(
     ClusterQueuePreemption,
     st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
@@ -166,11 +168,14 @@ def test_an_inadmissible_workload_is_nominated_again_only_with_enough_headroom()
 
 
 class FewCpus:
-    """Beside the reservations, two CPUs are available, or four to a workload that preempts in its own queue."""
+    """From 4 s on, two CPUs are available, or four to a workload that preempts in its own queue."""
 
-    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        assert (queue, key, walltime) == ("q", CPU, 5.0)
-        return 2 if priority is None else 4
+    now = 0.0
+    version = 0
+
+    def latest_end(self, queue: str, key: FlavorResource, amount: int, priority: int | None) -> float:
+        assert (queue, key) == ("q", CPU)
+        return 4.0 if amount > (2 if priority is None else 4) else inf
 
 
 @pytest.mark.parametrize(
@@ -265,6 +270,38 @@ def test_an_idle_queue_that_reclaims_can_have_the_unused_quota_of_its_subtree(ne
     headroom = HeadroomBound(snapshot, QuotaSettings())
     for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
         assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
+
+
+@pytest.mark.parametrize(("walltime", "reason"), [(4.0, ""), (4.5, "Reserved"), (inf, "Reserved")])
+def test_a_workload_may_run_until_a_reserved_start(walltime: float, reason: BoundReason) -> None:
+    headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), FewCpus())
+    assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),),)) == reason
+
+
+def test_bounds_are_computed_again_once_reservations_have_changed() -> None:
+    future = FewCpus()
+    headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), future)
+    assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
+    with patch.object(future, "latest_end", return_value=inf):
+        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
+        future.version += 1
+        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == ""
+
+
+@pytest.mark.parametrize("within", ["Never", "LowerPriority"])
+@pytest.mark.parametrize(("limit", "bounds"), [(None, (9, 9)), (1, (9, 5))])
+def test_queues_share_bounds_only_if_they_can_have_the_same(
+    within: Any, limit: int | None, bounds: tuple[int, int]
+) -> None:
+    """Of two queues with 4 and 5 CPUs, the first borrows up to a limit; it preempts workloads of its own if it may."""
+    specs = [
+        queue("limited", 4, cohort="c", borrowing_limit=limit, preemption=ClusterQueuePreemption(within)),
+        queue("free", 5, cohort="c"),
+    ]
+    headroom = HeadroomBound(Snapshot(specs), QuotaSettings())
+    for name, bound in zip(("free", "limited"), bounds, strict=True):
+        for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
+            assert headroom.inadmissible_reason(name, 0, 5.0, (((ALL, amount),),)) == reason
 
 
 def test_a_queue_beyond_its_quota_admits_requests_of_0() -> None:
