@@ -78,7 +78,7 @@ def _reject(pass_state: PassState, name: str, key: str) -> bool:
     state = pass_state.state
     queue, reservation = state.pending_queues[name], state.reservations.by_key.get(key)
     workload = queue.heap.get(key)
-    if workload is None or queue.strict or not queue.heap.lacks_only_quota(key) or name in state.snapshot.inactive:
+    if workload is None or queue.strict or not queue.heap.lacks_only_quota(key):
         return False
     if reservation is not None and reservation.start <= state.now:
         return False
@@ -99,6 +99,9 @@ def _push_head(pass_state: PassState, name: str) -> None:
     """Add the head of a queue; a queue without one becomes inactive."""
     state = pass_state.state
     if name in pass_state.exhausted_queues:
+        return
+    if name in state.snapshot.inactive:
+        state.active_queues.pop(name, None)
         return
     due = _due_workload(pass_state, name)
     key = due or _first_not_rejected(pass_state, name)
@@ -132,7 +135,7 @@ def _first_not_rejected(pass_state: PassState, name: str) -> str:
     """Return a queue's first workload that is not certainly rejected, and mark those before it inadmissible."""
     state, queue = pass_state.state, pass_state.state.pending_queues[name]
     due, reserved, usage = pass_state.due_tries, state.reservations.by_key, state.snapshot.local_queue_usage
-    if name in state.snapshot.inactive or queue.strict:
+    if queue.strict:
         return head_rejection(pass_state, name)[0]
     while True:
         key, skipped = queue.heap.skip_rejected_heads(pass_state.headroom, usage, due, reserved)

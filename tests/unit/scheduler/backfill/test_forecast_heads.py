@@ -99,6 +99,14 @@ def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
     assert nominated == [29, 1]
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_queue_on_hold_starts_nothing(exact: bool) -> None:
+    """Its workload is due, and one of the same shape has started in the other queue."""
+    specs = [spec._replace(stop_policy="Hold") if spec.name == "b" else spec for spec in team(4, 4)]
+    planner = submitted(specs, submission("a", 1, 9, queue="a"), submission("b", 1, 9, queue="b"), policy="easy")
+    assert started(planner, exact=exact) == ["a"]
+
+
 def test_a_due_head_that_lacks_quota_gets_its_reservation_without_a_nomination() -> None:
     """The planner nominates it and makes the same reservation. Another one of its shape would be inadmissible too."""
     reserved: list[list[float]] = []
