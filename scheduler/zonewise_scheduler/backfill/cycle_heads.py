@@ -14,10 +14,11 @@ from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.backfill.pending_queue import PendingQueue
+    from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
@@ -42,12 +43,15 @@ def begin_cycle(pass_state: PassState) -> None:
     pass_state.cycle = pass_state.state.cycles
 
 
-def due_workload(pass_state: PassState, name: str) -> str:
-    """Return the due workload of a queue (PendingQueue.next_due), which is then tried; "" if it has none."""
+def due_workload(pass_state: PassState, name: str, reservations: Mapping[str, Sequence[Reservation]]) -> str:
+    """Return the due workload of a queue (PendingQueue.next_due), which is then tried; "" if it has none.
+
+    `reservations`: those of each queue.
+    """
     state, admissions = pass_state.state, len(pass_state.admitted)
     key = state.pending_queues[name].next_due(
         state.now,
-        state.reservations.of_queue(name),
+        reservations.get(name, ()),
         pass_state.due_tries,
         admissions,
         may_reserve=len(pass_state.postponed.get(name, ())) < MAX_POSTPONED,
@@ -68,7 +72,8 @@ def _skip_certain_rejections(pass_state: PassState, names: list[str]) -> dict[st
     if state.policy.reserves:  # then the headroom bound reads the reservations
         state.reservations.begin_cycle(state, state.now)
     while True:
-        due = {name: key for name in names if (key := due_workload(pass_state, name))}
+        reservations = state.reservations.by_queue()
+        due = {name: key for name in names if (key := due_workload(pass_state, name, reservations))}
         rejections, only_rejections = _certain_rejections(pass_state, names, due)
         pass_state.skipped_queues = {
             name for name in rejections if only_rejections or not pass_state.headroom.affects_cycle(name)

@@ -122,7 +122,7 @@ def _push_head(pass_state: PassState, name: str) -> None:
 
 def _due_workload(pass_state: PassState, name: str) -> str:
     """Return the due workload of a queue, "" if it has none; postpone those before it that are certainly rejected."""
-    while key := due_workload(pass_state, name):
+    while key := due_workload(pass_state, name, pass_state.state.reservations.by_queue()):
         reason = due_rejection(pass_state, name, key)
         if not reason:
             break

@@ -25,7 +25,7 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from zonewise_scheduler.backfill.timeline import TimelineSource
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -46,8 +46,8 @@ class QuotaReservations(ReservationTable):
         """None if it must be recomputed."""
         self._first: Reservation | None = None
         """The reservation with the first start; None if it must be determined."""
-        self._by_queue: dict[str, list[Reservation]] | None = None
-        """Cache of of_queue."""
+        self._by_queue: Mapping[str, Sequence[Reservation]] | None = None
+        """Cache of by_queue."""
         self._profile_now = now
         """The time of the last query."""
         self._spans: dict[str, UsageSpan] = {}
@@ -57,13 +57,11 @@ class QuotaReservations(ReservationTable):
         self._requests: dict[str, FlavorRequests] = {}
         """Requests of the reservations that this table made, by key."""
 
-    def of_queue(self, name: str) -> list[Reservation]:
-        """Return the reservations of a queue, in the order in which they were first made."""
+    def by_queue(self) -> Mapping[str, Sequence[Reservation]]:
+        """Return the reservations of each queue, in the order in which they were first made."""
         if self._by_queue is None:
-            self._by_queue = {}
-            for reservation in self._by_key.values():
-                self._by_queue.setdefault(reservation.head.cluster_queue, []).append(reservation)
-        return self._by_queue.get(name, [])
+            self._by_queue = super().by_queue()
+        return self._by_queue
 
     # --- the gate
 

@@ -67,9 +67,12 @@ class ReservationTable:
         """The reservations by key of the workload, in the order in which they were first made."""
         return self._by_key
 
-    def of_queue(self, name: str) -> list[Reservation]:
-        """Return the reservations of a queue, in the order in which they were first made."""
-        return [reservation for reservation in self._by_key.values() if reservation.head.cluster_queue == name]
+    def by_queue(self) -> Mapping[str, Sequence[Reservation]]:
+        """Return the reservations of each queue, in the order in which they were first made."""
+        reservations: dict[str, list[Reservation]] = {}
+        for reservation in self._by_key.values():
+            reservations.setdefault(reservation.head.cluster_queue, []).append(reservation)
+        return reservations
 
     def restore(self, reservations: Iterable[Reservation]) -> None:
         """Replace all reservations with those made before a restart."""

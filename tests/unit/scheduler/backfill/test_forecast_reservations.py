@@ -101,12 +101,12 @@ def test_the_reservations_of_a_queue_follow_each_change() -> None:
     """The table lists them as an exact table does."""
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("last", 7, 10))
     exact, table = tables(planner)
-    assert [one.workload.key for one in table.of_queue("q")] == ["/wide", "/last"]
-    assert table.of_queue("other") == exact.of_queue("other") == []
+    assert [one.workload.key for one in table.by_queue()["q"]] == ["/wide", "/last"]
+    assert table.by_queue().keys() == exact.by_queue().keys() == {"q"}
     for gate in (exact, table):
         gate.release("/wide")
-    assert [one.workload.key for one in table.of_queue("q")] == ["/last"]
-    assert table.of_queue("q") == exact.of_queue("q")
+    assert [one.workload.key for one in table.by_queue()["q"]] == ["/last"]
+    assert table.by_queue() == exact.by_queue()
 
 
 def test_the_latest_end_is_the_first_reserved_start_without_enough_quota() -> None:
