@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.planner_state import new_headroom
 from zonewise_scheduler.backfill.quota_profile import usage_requests
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import admits_namespace
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from zonewise_scheduler.backfill.pass_state import PassState
-    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Admission
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
-    from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 
     _Admissions = dict[frozenset[tuple[FlavorResource, int]], Admission]
     """The first admission with each set of requests for one flavor."""
@@ -47,23 +44,15 @@ class _KnownShape(NamedTuple):
 
 
 class KnownAdmissions:
-    """The first admission in a play of each shape with each flavor, and the headroom bound of its passes."""
+    """The first admission in a play of each shape with each flavor."""
 
     def __init__(self) -> None:
-        self._headroom: HeadroomBound | None = None
         self._shapes: dict[tuple[str, Hashable], _KnownShape] = {}
         """By queue and scheduling shape."""
         self._flavors: dict[str, Hashable] = {}
         """The flavors and admission checks of each queue."""
         self._admissions: dict[tuple[Hashable, Hashable], _Admissions] = {}
         """By flavors and scheduling shape."""
-
-    def headroom(self, state: PlannerState) -> HeadroomBound:
-        """Return the headroom bound of a pass. It is the same for all passes on a snapshot, since shapes recur."""
-        if self._headroom is None or self._headroom.snapshot is not state.snapshot:
-            self._headroom = new_headroom(state)
-        self._headroom.invalidate()
-        return self._headroom
 
     def learn(self, pass_state: PassState, decisions: Iterable[Decision]) -> None:
         """Keep the admissions of workloads without a topology that needed one flavor."""

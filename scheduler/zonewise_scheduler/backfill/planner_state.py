@@ -95,6 +95,8 @@ class PlannerState:
     admissions and preemptions take effect at once."""
     young: dict[str, float] = field(default_factory=dict[str, float])
     """Time until which each recently started workload is not preempted, by key in the order of the starts."""
+    headroom: HeadroomBound | None = None
+    """The headroom bound of the last pass; see pass_headroom()."""
 
     @property
     def running(self) -> Mapping[str, RunningWorkload]:
@@ -150,6 +152,7 @@ class PlannerState:
         other.assumed = None if self.assumed is None else set(self.assumed)
         other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
         other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
+        other.headroom = None
         return other
 
 
@@ -186,9 +189,16 @@ def new_state(
     return state
 
 
-def new_headroom(state: PlannerState) -> HeadroomBound:
-    """Return the headroom bound alongside the reservations, if the policy makes any."""
-    return HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
+def pass_headroom(state: PlannerState) -> HeadroomBound:
+    """Return the headroom bound of a pass, alongside the reservations if the policy makes any.
+
+    It is kept for later passes, since the same shapes recur.
+    """
+    future = state.reservations if state.policy.reserves else None
+    if state.headroom is None or not state.headroom.applies_to(state.snapshot, future):
+        state.headroom = HeadroomBound(state.snapshot, state.settings, future)
+    state.headroom.invalidate()
+    return state.headroom
 
 
 # --- changes that events and passes share

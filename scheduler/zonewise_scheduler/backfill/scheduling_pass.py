@@ -39,7 +39,7 @@ from zonewise_scheduler.backfill.due_reservations import keep_unreserved, reserv
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
-from zonewise_scheduler.backfill.planner_state import mark_stopping, new_headroom, release_reservation, stop
+from zonewise_scheduler.backfill.planner_state import mark_stopping, pass_headroom, release_reservation, stop
 from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
@@ -84,7 +84,7 @@ def schedule(
     """
     known = None if state.settings.fair_sharing else known  # shares depend on all heads of a cycle
     _prepare(state, now)
-    headroom = new_headroom(state) if known is None else known.headroom(state)
+    headroom = pass_headroom(state)
     rejected_ranks = _activate(state, now, None if known is None else headroom)
     pass_state = PassState(state, headroom)
     pass_state.rejected_ranks = rejected_ranks

@@ -83,6 +83,8 @@ class FutureHeadroom(Protocol):
 
 LATEST_KNOWN_END = sys.float_info.max
 """The latest end, in seconds, of a workload with a walltime."""
+MAX_SHAPES = 20_000
+"""Number of shapes beyond which the bounds begin anew, since most of these shapes are no longer pending."""
 
 
 class _KeyBound:
@@ -130,6 +132,11 @@ class HeadroomBound:
         flavors = () if snapshot.resource_flavors is None else snapshot.resource_flavors.values()
         self._placing_flavors = {flavor.name for flavor in flavors if flavor.topology_name}
         """The names of the flavors with a topology."""
+
+    def applies_to(self, snapshot: Snapshot, future: FutureHeadroom | None) -> bool:
+        """Return whether the bounds are those of a snapshot and its reservations, and may be kept."""
+        shapes = max(len(self._alternatives), len(self._shape_bounds))
+        return self.snapshot is snapshot and self._future is future and shapes <= MAX_SHAPES
 
     def invalidate(self) -> None:
         """Forget the bounds, after a workload has been admitted or has ended."""

@@ -13,16 +13,18 @@ from zonewise_scheduler.backfill.planner_state import (
     PlannerState,
     mark_stopping,
     new_state,
+    pass_headroom,
     release_reservation,
     stop,
 )
-from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation, StopOrder
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.workload_types import Admission, Eviction
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue import headroom_bound
 
 # --- the next pass
 
@@ -179,3 +181,35 @@ def test_the_next_pass_is_due_at_the_next_retry(must_retry: bool, next_retry: fl
     assert planner.wake_at == inf
     planner.pending_queues["q"].keep_without_start(make_workload("wide", 9))
     assert planner.wake_at == wake_at
+
+
+# --- the headroom bound
+
+
+def test_the_headroom_bound_is_kept_until_the_snapshot_changes_or_shapes_pile_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    kept = pass_headroom(planner)
+    assert pass_headroom(planner) is kept
+    assert pass_headroom(planner.copy()) is not kept
+    kept.alternatives(Head(make_workload("w", 4), "q"))
+    monkeypatch.setattr(headroom_bound, "MAX_SHAPES", 0)
+    assert pass_headroom(planner) is not kept
+    monkeypatch.undo()
+    kept = pass_headroom(planner)
+    events.reconfigure(planner, planner.configuration._replace(cluster_queues=(queue("q", 8),)))
+    assert pass_headroom(planner) is not kept
+
+
+def test_a_kept_headroom_bound_sees_what_an_end_has_freed() -> None:
+    """The first end frees too little, so the bound rejects the waiting workload. The second one frees enough."""
+    planner = make_planner([queue("q", 4)], policy_named("greedy"))
+    for number, cpus in enumerate((1, 3, 3)):
+        events.submit(planner, make_workload(f"w{number}", cpus), "q")
+        schedule(planner, float(number))
+    started: list[str] = []
+    for now, key in enumerate(list(planner.running), 3):
+        events.finish(planner, key)
+        started += [workload.name for workload in schedule(planner, float(now)).admitted]
+    assert (started, planner.pending) == (["w2"], {})
