@@ -30,7 +30,7 @@ RENEW = "ZONEWISE_RENEW_GUIDES"
 """Environment variable: if it is set, this run rewrites the guide."""
 _PATIENCE, _PAUSE = 90.0, 1.0
 """Seconds; forecasts are recomputed each PERIOD."""
-READERS = frozenset({"queue", "explain", "top", "forecast"})
+READERS = frozenset({"queue", "explain", "top", "forecast", "check"})
 
 Json = dict[str, Any]
 

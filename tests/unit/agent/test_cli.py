@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
     [
         (
             ("frobnicate",),
-            "unknown command frobnicate: the commands are adopt, agent, cancel, capture, completion, controller,",
+            "unknown command frobnicate: the commands are adopt, agent, cancel, capture, check, completion,",
         ),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: the formats are text, svg, json"),
