@@ -7,9 +7,10 @@ does; they are rejected with a description of the alternative.
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from zonewise_common.cli.argument_types import checked
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.client.sbatch_values import (
     parse_array,
@@ -228,15 +229,3 @@ def _dependency(text: str) -> str:
     """Return the text if it is valid."""
     parse_dependency(text)
     return text
-
-
-def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a type for argparse that raises ArgumentTypeError with the message of a ValueError."""
-
-    def argument(text: str) -> T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
-
-    return argument

@@ -6,12 +6,12 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from zonewise_common.cli.argument_types import checked
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, TABLE, YAML, add_output_arguments
 from zonewise_common.cli.terminal import stdout_terminal
 from zonewise_scheduler.client.job_request import GPU, JobRequest, pod_devices
-from zonewise_scheduler.client.sbatch_options import checked
 from zonewise_scheduler.client.sbatch_values import parse_gpus, parse_memory, parse_time_limit
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 from zonewise_scheduler.commands.arguments import count

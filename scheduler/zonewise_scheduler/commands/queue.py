@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from zonewise_common.cli.argument_types import checked
 from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments, render_listing
 from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.sbatch_options import checked
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 from zonewise_scheduler.client.watched_text import show_text
 

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from zonewise_common.cli.argument_types import port
+from zonewise_common.cli.argument_types import checked, port
 
 
 @pytest.mark.parametrize("text", ["0", "80", "65535"])
@@ -18,3 +18,9 @@ def test_ports(text: str) -> None:
 def test_other_texts_are_no_ports(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a port from 0 to 65535"):
         port(text)
+
+
+def test_the_message_of_a_parser_becomes_that_of_the_argument() -> None:
+    assert checked(int)("7") == 7
+    with pytest.raises(ArgumentTypeError, match="invalid literal for int"):
+        checked(int)("seven")
