@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.dates import utc_clock
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.hardware_conditions import AGENT_COMPONENT, NODE_CONDITIONS, POD_CONDITION
+from zonewise_scheduler.admission.explain.phrases import first_names
 from zonewise_scheduler.client.time_text import format_time, parse_time, short_duration
 
 if TYPE_CHECKING:
@@ -132,9 +133,9 @@ def without_fault(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     watched = sorted(name for name, node in nodes.items() if _publishes_health(node))
     others = sorted(name for name in nodes if name not in watched)
     if watched:
-        yield f"none on a device of its pods, according to the agent of {_listed(watched)}"
+        yield f"none on a device of its pods, according to the agent of {first_names(watched)}"
     if others:
-        yield f"unknown on {_listed(others)}: its agent publishes no health (health.mode)"
+        yield f"unknown on {first_names(others)}: its agent publishes no health (health.mode)"
 
 
 def pod_name_pattern(job: JobFacts) -> re.Pattern[str]:
@@ -181,8 +182,3 @@ def _first_failure(status: FieldReader) -> tuple[float | None, int | None]:
 def _publishes_health(node: Mapping[str, Any]) -> bool:
     conditions = FieldReader(node, "", []).child("status").children("conditions")
     return any(condition.text("type") in NODE_CONDITIONS for condition in conditions)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

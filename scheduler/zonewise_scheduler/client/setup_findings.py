@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.admission.explain.phrases import first_names, of_number
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text, plus
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 OK, ABSENT, UNKNOWN, WARNING, ERROR = "ok", "absent", "unknown", "warning", "error"
 """Results of a check. Absent: the part is not installed. Unknown: the user may not read what the check needs."""
 _MAX_NAMED = 3
-"""Maximum number of objects that are named; others are counted."""
+"""Maximum number of inactive queues that are named; others are counted."""
 _TOLERATED_EXCESS = 1.1
 """How much larger than its nodes a quota may be: many quotas are the nominal size of nodes, of which kubelets reserve a
 part."""
@@ -85,7 +86,8 @@ def _reports(setup: ClusterSetup) -> Iterator[Finding]:
         yield Finding("reports", ABSENT, "no node reports its zones: the agent is not installed, or does not run",
                       "`kubectl apply -k manifests/overlays/default` installs the agent")  # fmt: skip
     elif without:
-        yield Finding("reports", WARNING, f"{len(without)} of {len(nodes)} nodes have no report: {_named(without)}",
+        message = f"{len(without)} of {len(nodes)} nodes have no report: {first_names(without)}"
+        yield Finding("reports", WARNING, message,
                       "check that the agent runs there: its pods, node selector and tolerations")  # fmt: skip
     else:
         yield Finding("reports", OK, f"{_count(len(nodes), 'node reports its', 'nodes report their')} zones")
@@ -98,7 +100,7 @@ def _alignment(setup: ClusterSetup) -> Iterator[Finding]:
     if unaligned:
         yield Finding(
             "alignment", WARNING,
-            f"{len(unaligned)} of {len(reporting)} kubelets align nothing: {_named(unaligned)}",
+            f"{len(unaligned)} of {len(reporting)} kubelets align nothing: {first_names(unaligned)}",
             "set `topologyManagerPolicy: single-numa-node` and `cpuManagerPolicy: static` in their configuration",
         )  # fmt: skip
     elif reporting:
@@ -160,7 +162,7 @@ def _inactive_queues(queues: Sequence[QueueFacts]) -> Iterator[Finding]:
         yield Finding("queues", ERROR, f"{others} nothing", "`zonewise queue -A` gives the reason of each")
     without_status = [_queue_name(queue) for queue in queues if queue.active is None]
     if without_status:
-        message = f"no controller has written the status of {_named(without_status)}"
+        message = f"no controller has written the status of {first_names(without_status)}"
         yield Finding("queues", ERROR, message, "check that the controller runs: `kubectl -n zonewise get pods`")
 
 
@@ -227,10 +229,5 @@ def _queue_name(queue: QueueFacts) -> str:
     return f"{queue.kind} {queue.namespace}/{queue.name}" if queue.namespace else f"{queue.kind} {queue.name}"
 
 
-def _named(names: Sequence[str]) -> str:
-    rest = len(names) - _MAX_NAMED
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number} {singular if number == 1 else plural}"
+    return f"{number} {of_number(number, singular, plural)}"

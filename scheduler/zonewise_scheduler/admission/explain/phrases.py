@@ -78,6 +78,12 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
+def first_names(names: Sequence[str], most: int = 3) -> str:
+    """Return at most this number of names, and the number of the others: "a, b, c and 2 more"."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def zones_in_words(zones: int) -> str:
     """Return "zone 1" or "zones 0 and 1"."""
     ids = [str(zone) for zone in members(zones)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import object_in, objects_in
 from zonewise_common.k8s.taints import Taint, Toleration
+from zonewise_scheduler.admission.explain.phrases import first_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,6 @@ KEY = "zonewise.dev/avoided-condition"
 """Key of the taint, which is never on a Node in the API."""
 SINGLE_POD = Toleration(KEY, "Exists")
 """Toleration of a pod that is not part of a gang."""
-_MAX_NAMES = 3
 _MAX_VALUE = 200
 
 
@@ -45,9 +45,7 @@ def without_avoided_conditions(node: NodeInfo) -> NodeInfo:
 
 def describe_condition(taint: Taint, nodes: Sequence[str]) -> str:
     """Return why a gang avoids nodes, for example "node-7: GPUHardwareFault XID79"."""
-    more = len(nodes) - _MAX_NAMES
-    names = ", ".join(nodes[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-    return f"{names}: {taint.value}"
+    return f"{first_names(nodes)}: {taint.value}"
 
 
 def _value(condition: Mapping[str, Any]) -> str:
