@@ -235,14 +235,13 @@ class _Pass:
     def _place(self, unit: PodUnit, reserved: frozenset[str]) -> list[PodPlacement]:
         """Assume all pods of a unit, or none of them."""
         placements: list[PodPlacement] = []
-        if (kind_of(unit.pods[0]), reserved) in self._rejected:
+        if any((kind_of(waiting), reserved) in self._rejected for waiting in unit.pods):
             return placements
         for waiting in unit.pods:
-            key = kind_of(waiting), reserved
-            placement, is_certain = (None, True) if key in self._rejected else self._place_pod(waiting, reserved)
+            placement, is_certain = self._place_pod(waiting, reserved)
             if placement is None:
                 if is_certain and not placements:
-                    self._rejected.add(key)
+                    self._rejected.add((kind_of(waiting), reserved))
                 for earlier in placements:
                     self._state.forget(earlier.pod.uid)
                 self._placer.refresh()
