@@ -47,6 +47,7 @@ class Admissions:
         self.computed = 0
         self._node = node
         self._shape = shape
+        self._available_before = available_to(node, shape)
         self._terminating = tuple(pod for pod in node.pods if pod.terminating and pod.holdings is not None)
 
     def admitted(self, victims: Sequence[RunningPod]) -> bool:
@@ -76,7 +77,7 @@ class Admissions:
         return verdict.admitted and not verdict.uncertain
 
     def _available(self, ended: Sequence[RunningPod]) -> Resource | None:
-        available = available_to(self._node, self._shape)
+        available = self._available_before
         if available is not None:
             for pod in ended:
                 available = add_resources(available, pod.requests)
