@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.dates import utc_clock
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.hardware_conditions import AGENT_COMPONENT, NODE_CONDITIONS, POD_CONDITION
-from zonewise_scheduler.admission.explain.phrases import first_names
+from zonewise_common.phrases import first_names
 from zonewise_scheduler.client.time_text import format_time, parse_time, short_duration
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.explain.phrases import first_names, of_number
+from zonewise_common.phrases import first_names, of_number
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text, plus
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 

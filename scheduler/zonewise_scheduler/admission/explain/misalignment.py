@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from zonewise_common.phrases import of_number
 from zonewise_scheduler.admission.devicemanager.topology_hints import device_min_affinity_size, device_zones
 from zonewise_scheduler.admission.explain.phrases import (
     amount,
@@ -12,7 +13,6 @@ from zonewise_scheduler.admission.explain.phrases import (
     free_in_words,
     is_bytes,
     listed,
-    of_number,
     zone_count,
     zones_in_words,
 )

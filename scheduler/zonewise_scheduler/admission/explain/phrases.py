@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_common.phrases import of_number
 from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, is_memory
 from zonewise_scheduler.admission.topologymanager.bitmask import members
 
@@ -47,11 +48,6 @@ def are_free(many: int) -> str:
     return f"{many} {of_number(many, 'is', 'are')} free"
 
 
-def of_number(number: int, singular: str, plural: str) -> str:
-    """Return a form of a word: singular after 1, plural after any other number."""
-    return singular if number == 1 else plural
-
-
 def gib(size: int, *, up: bool = True) -> str:
     """Return an amount of bytes in GiB, to the hundredth: requests are rounded up, free amounts down.
 
@@ -76,12 +72,6 @@ def _decimal(size: int, places: int) -> str:
 def listed(words: Sequence[str]) -> str:
     """Return "a, b and c"."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def first_names(names: Sequence[str], most: int = 3) -> str:
-    """Return at most this number of names, and the number of the others: "a, b, c and 2 more"."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def zones_in_words(zones: int) -> str:

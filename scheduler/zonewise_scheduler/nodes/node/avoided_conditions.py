@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import object_in, objects_in
 from zonewise_common.k8s.taints import Taint, Toleration
-from zonewise_scheduler.admission.explain.phrases import first_names
+from zonewise_common.phrases import first_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

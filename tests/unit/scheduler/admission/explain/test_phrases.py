@@ -8,7 +8,6 @@ from support.fit_nodes import GIB, GPU
 from zonewise_scheduler.admission.explain.phrases import (
     amount,
     are_free,
-    first_names,
     free_in_words,
     gib,
     in_cpus,
@@ -80,10 +79,3 @@ def test_only_cpus_are_in_thousandths() -> None:
     shares = [("cpu", 500), ("cpu", 1000), ("memory", 2 << 30), ("nvidia.com/gpu", 8)]
     assert [milli_amount(*share) for share in shares] == ["0.5 CPUs", "1 CPUs", "2 GiB of memory", "8 nvidia.com/gpu"]
     assert [milli_count(*share) for share in shares] == ["0.5", "1", "2 GiB", "8"]
-
-
-@pytest.mark.parametrize(
-    ("names", "text"), [("", ""), ("ab", "a, b"), ("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")]
-)
-def test_the_first_names(names: str, text: str) -> None:
-    assert first_names(names) == text
