@@ -10,12 +10,12 @@ from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_events import event_time, involved_name
-from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.message_clauses import message_clauses
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
-from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
+from zonewise_scheduler.client.time_text import format_time, short_duration, time_since, time_until
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
@@ -95,8 +95,10 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
 
 
 def _state(job: JobFacts, now: float) -> str:
+    if job.state == FINISHED:
+        return _finished(job, now)
     if job.state == ADMITTED and job.started_at is not None:
-        text = f"Admitted, runs for {short_duration(now - job.started_at)}"
+        text = f"Admitted, runs for {short_duration(job.ran(now))}"
         if overrun := job.overrun(now):
             text += f", {short_duration(overrun)} longer than it declares"
         elif job.deadline is not None:
@@ -105,6 +107,13 @@ def _state(job: JobFacts, now: float) -> str:
     age = "" if job.created_at is None else f" for {short_duration(now - job.created_at)}"
     position = "" if job.position is None else f", number {job.position} in its ClusterQueue"
     return f"{job.state}{age}{position}" if job.state == PENDING else job.state
+
+
+def _finished(job: JobFacts, now: float) -> str:
+    """Return when a job ended, how long it had waited, and how long its last run was, as far as these are known."""
+    spans = (("waited", job.waited), ("ran", job.ran(now)))
+    known = " and ".join(f"{verb} for {short_duration(seconds)}" for verb, seconds in spans if seconds is not None)
+    return ", ".join(filter(None, (f"{job.state} {time_since(job.finished_at, now)}".rstrip(), known)))
 
 
 def _requests(job: JobFacts) -> Iterator[str]:
@@ -152,9 +161,8 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
         if other is None:
             rows.append([key, "", "", "", how])
             continue
-        run = "" if other.started_at is None else short_duration(now - other.started_at)
         ends = _end(other, now) if other.state == ADMITTED else ""
-        rows.append([f"{other.namespace}/{other.name}", other.state, run, ends, how])
+        rows.append([f"{other.namespace}/{other.name}", other.state, short_duration(other.ran(now)), ends, how])
     return make_table(columns, rows)
 
 

@@ -48,6 +48,7 @@ class JobFacts:
     cluster_queue: str = ""
     created_at: float | None = None
     started_at: float | None = None
+    """The last start; for a finished job, the start of the run that ended it."""
     walltime: float | None = None
     """Seconds for which the job may still run once started; None if it declares no walltime."""
     deadline: float | None = None
@@ -71,6 +72,7 @@ class JobFacts:
     """UID of the owner; "" if unknown or if there are several owners."""
     active: bool = True
     """False if the job is held, or will be held once it has stopped."""
+    finished_at: float | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -99,11 +101,20 @@ class JobFacts:
         own = {"", self.kind.lower(), f"{self.kind.lower()}s", self.resource_name.partition("/")[0]}
         return kind in own and (name == self.name or name in self.pod_names)
 
+    @property
+    def waited(self) -> float | None:
+        """Return the seconds from its creation to its last start; None if it has not started or this is unknown."""
+        return None if self.started_at is None or self.created_at is None else self.started_at - self.created_at
+
+    def ran(self, now: float) -> float | None:
+        """Return the seconds since its last start, or from this start to its end; None if either is unknown."""
+        end = self.finished_at if self.state == FINISHED else now
+        return None if self.started_at is None or end is None else end - self.started_at
+
     def overrun(self, now: float) -> float:
         """Return the seconds for which it has run beyond its declared walltime, whatever the planner now expects."""
-        if self.started_at is None or self.walltime is None:
-            return 0.0
-        return max(0.0, now - self.started_at - self.walltime)
+        run = self.ran(now)
+        return 0.0 if run is None or self.walltime is None else max(0.0, run - self.walltime)
 
     def document(self) -> Json:
         """Return the JSON document, with the names of the read API."""
@@ -120,6 +131,7 @@ class JobFacts:
             "priority": self.priority,
             "createdAt": format_time(self.created_at),
             "startedAt": format_time(self.started_at),
+            "finishedAt": format_time(self.finished_at),
             "walltimeSeconds": self.walltime,
             "deadline": format_time(self.deadline),
             "reservedStart": format_time(self.reserved_start),
@@ -141,8 +153,8 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     kind, api_version, name, pod_names, uid = _owner(metadata)
     admission = status.child("admission") if status.has("admission") else None
     pending = conditions.get("QuotaReserved") if state == PENDING else None
-    started = conditions.get("Admitted") if state in (ADMITTED, STOPPING) else None
-    started_at = None if started is None else started.time("lastTransitionTime")
+    has_started = state in (ADMITTED, STOPPING) or (state == FINISHED and "Admitted" in is_true)
+    started_at = _since(conditions, "Admitted") if has_started else None
     declared = workload_walltime(metadata, spec, status)
     walltime = None if declared == inf else declared
     pod_sets = tuple(map(_pod_set, spec.children("podSets")))
@@ -160,7 +172,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         metadata.time("creationTimestamp"),
         started_at,
         walltime,
-        None if started_at is None or walltime is None else started_at + walltime,
+        None if started_at is None or walltime is None or state == FINISHED else started_at + walltime,
         reason=_reason(pending, conditions, state),
         message=_message(pending, conditions, state),
         requests=pod_sets,
@@ -168,6 +180,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         resource_version=metadata.text("resourceVersion"),
         uid=uid,
         active=active,
+        finished_at=_since(conditions, "Finished") if state == FINISHED else None,
     )
 
 
@@ -230,6 +243,12 @@ def sorted_jobs(jobs: Iterable[JobFacts]) -> list[JobFacts]:
         )
 
     return sorted(jobs, key=order)
+
+
+def _since(conditions: Mapping[str, FieldReader], name: str) -> float | None:
+    """Return the time of the last change of a condition."""
+    condition = conditions.get(name)
+    return None if condition is None else condition.time("lastTransitionTime")
 
 
 def _state(is_true: set[str], *, active: bool) -> str:

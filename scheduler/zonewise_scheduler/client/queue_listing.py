@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.output_format import Listing
 from zonewise_common.cli.table import Cell, Column, make_table
-from zonewise_scheduler.client.job_facts import ADMITTED, HELD, PENDING, STOPPING
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, PENDING, STOPPING
 from zonewise_scheduler.client.node_listing import UNKNOWN, memory_text
-from zonewise_scheduler.client.time_text import format_time, short_duration, time_until
+from zonewise_scheduler.client.time_text import format_time, short_duration, time_since, time_until
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.queue_facts import FlavorUsage, QueueFacts
 
-_NO_JOBS = "There are no such jobs; `zonewise queue --jobs --all-states` lists finished ones, too."
+_NO_JOBS = "There are no such jobs; `zonewise queue --all-states` lists finished ones, too."
 _SIZES = frozenset({"memory", "ephemeral-storage"})
 _STATE_STYLES = {ADMITTED: "good", HELD: "dim", STOPPING: "warning", PENDING: ""}
 
@@ -134,6 +134,8 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
         Column("AGE", right=True, wide=True),
         Column("RUN", right=True),
         Column("LIMIT", right=True),
+        Column("WAITED", right=True),
+        Column("ENDED", right=True),
         Column("PRIORITY", right=True, wide=True),
         Column("START"),
         Column("LATEST"),
@@ -148,7 +150,6 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
 
 
 def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
-    run = None if job.started_at is None else now - job.started_at
     is_waiting = job.state == PENDING
     times = (job.earliest, job.likely, job.reserved_start)
     return [
@@ -159,8 +160,10 @@ def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
         "" if job.position is None else str(job.position),
         str(job.pods),
         short_duration(None if job.created_at is None else now - job.created_at),
-        Cell(short_duration(run), "bad" if job.overrun(now) else ""),
+        Cell(short_duration(job.ran(now)), "bad" if job.overrun(now) else ""),
         short_duration(job.walltime),
+        short_duration(job.waited) if job.state == FINISHED else "",
+        time_since(job.finished_at, now),
         str(job.priority),
         time_until(job.likely if job.likely is not None else job.reserved_start, now) if is_waiting else "",
         time_until(latest_start(job), now) if is_waiting else "",

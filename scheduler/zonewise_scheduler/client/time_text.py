@@ -39,6 +39,11 @@ def short_duration(seconds: float | None) -> str:
     return f"{rest}s"
 
 
+def time_since(time: float | None, now: float) -> str:
+    """Return "2h10m ago"; "" if the time is unknown."""
+    return "" if time is None else f"{short_duration(now - time)} ago"
+
+
 def time_until(time: float | None, now: float) -> str:
     """Return "in 2h10m" or "now"; "" if the time is unknown."""
     if time is None:

@@ -31,13 +31,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = (
         "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the lowest "
         "share is next. START is the likely start of a pending job, and LATEST the latest one. Both are unknown if "
-        "jobs before it declare no walltime. For more columns, use -o wide. Status 0: done; 1: there is no such queue; "
+        "jobs before it declare no walltime. WAITED is the time from the creation of a "
+        "finished job to its last start, and RUN the time from this start to its end. For more columns, use -o wide. "
+        "Status 0: done; 1: there is no such queue; "
         "2: unusable arguments, or no API server."
     )
     parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="LocalQueue or ClusterQueue whose jobs "
         "to list")  # fmt: skip
     parser.add_argument("-j", "--jobs", action="store_true", help="list the jobs of all queues in the namespace")
-    parser.add_argument("--all-states", action="store_true", help="include finished jobs")
+    parser.add_argument("--all-states", action="store_true", help="include finished jobs; implies "
+        "--jobs")  # fmt: skip
     parser.add_argument("--state", metavar="STATES", type=checked(read_states), default=frozenset(), help="list only "
         "jobs in these states, such as pending,held; implies --jobs")  # fmt: skip
     parser.add_argument("--sort-by", metavar="COLUMN", choices=SORT_COLUMNS, default="", help="sort jobs by "
@@ -61,9 +64,10 @@ def run(arguments: Namespace) -> int:
             )
             return _NO_QUEUE
 
+        lists_jobs = arguments.jobs or arguments.all_states or arguments.state or arguments.sort_by
+
         def text() -> str:
-            lists_jobs = arguments.jobs or arguments.state or arguments.sort_by or selection is not None
-            listing = _jobs(session, selection, arguments) if lists_jobs else _queues(session)
+            listing = _jobs(session, selection, arguments) if lists_jobs or selection is not None else _queues(session)
             return render_listing(listing, arguments.output, terminal)
 
         show_text(text, terminal, arguments)
@@ -101,6 +105,7 @@ def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespa
     jobs, notes = read_jobs(session, everywhere=selection is not None and bool(selection.cluster_queue))
     if selection is not None:
         jobs = [job for job in jobs if selection.has(job)]
-    jobs = select_jobs(jobs, frozenset(STATES) if arguments.all_states else arguments.state, arguments.sort_by)
+    states = frozenset(STATES) if arguments.all_states else arguments.state
+    jobs = select_jobs(jobs, states, arguments.sort_by, session.now())
     all_namespaces = session.all_namespaces or any(job.namespace != session.namespace for job in jobs)
     return list_jobs(jobs, session.now(), all_namespaces=all_namespaces, notes=notes)

@@ -41,6 +41,18 @@ def text(job: JobFacts, context: JobContextFacts = NOTHING, **settings: Any) -> 
     return render_description(describe_job(job, context, NOW), "table", Terminal(**settings)).splitlines()
 
 
+def test_a_finished_job_states_its_wait_and_its_run() -> None:
+    finished = replace(RUNNING, state="Finished", finished_at=NOW - 600, deadline=None, reason="Succeeded")
+    cases = {
+        "state     Finished 10m ago, waited for 42m and ran for 20m": replace(finished, created_at=NOW - 4320),
+        "state     Finished 10m ago, ran for 20m": replace(finished, created_at=None),
+        "state     Finished 10m ago": replace(finished, started_at=None),
+        "state     Finished": replace(finished, finished_at=None),
+    }
+    for line, job in cases.items():
+        assert text(job)[1].startswith(line)
+
+
 def test_why_a_job_waits() -> None:
     lines = text(WAITING, JobContextFacts(BLOCKED, {"ns/job-a-12345": RUNNING}))
     assert lines == [

@@ -167,6 +167,29 @@ def test_jobs() -> None:
     assert listing.document["items"][1]["forecast"]["likely"] == "2026-01-01T02:10:00Z"
 
 
+def test_a_finished_job_has_the_times_of_its_last_run() -> None:
+    """As sacct shows them: when it ended, how long it had waited, and how long it ran."""
+    started, ended = (
+        condition(kind, at=f"2025-12-31T{at}:00Z") for kind, at in (("Admitted", "22:10"), ("Finished", "23:30"))
+    )
+    job = read_job(workload("train", started, ended, created="2025-12-31T22:00:00Z"))
+    listing = list_jobs([job], NOW, all_namespaces=False)
+    assert render_listing(listing, "table", Terminal()).split("\n") == [
+        "JOB     STATE      PODS     RUN   LIMIT   WAITED     ENDED",
+        "train   Finished      2   1h20m      2h      10m   30m ago",
+        "",
+    ]
+    document = listing.document["items"][0]
+    assert (document["startedAt"], document["finishedAt"]) == ("2025-12-31T22:10:00Z", "2025-12-31T23:30:00Z")
+    assert document["deadline"] is None
+
+
+def test_a_job_that_ended_without_a_start_has_no_run() -> None:
+    evicted = condition("Admitted", "False", at="2025-12-31T22:10:00Z")
+    job = read_job(workload("train", evicted, condition("Finished", at="2025-12-31T23:30:00Z")))
+    assert (job.waited, job.ran(NOW), job.overrun(NOW)) == (None, None, 0.0)
+
+
 def test_colors() -> None:
     text = render_listing(list_jobs(example_jobs(), NOW, all_namespaces=False), "table", Terminal(colors=True))
     assert "\x1b[32mAdmitted\x1b[0m" in text
