@@ -1,8 +1,9 @@
-"""`zonewise explain NODE`: what is free in each zone, which pods hold the rest, and what is wrong with the node."""
+"""`zonewise explain NODE`: what is free in each zone, which pods hold the rest until when, and its problems."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.details import Detail
 from zonewise_common.cli.table import Cell, Column, make_table
@@ -10,22 +11,26 @@ from zonewise_scheduler.client.describe_job import pod_problem
 from zonewise_scheduler.client.describe_pod import held_text
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.node_listing import list_nodes
+from zonewise_scheduler.client.time_text import format_time, time_until
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zonewise_common.cli.table import Table
+    from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
 
 
-def describe_node(node: NodeAvailability, notes: Sequence[str]) -> Description:
-    """Return the description of a node."""
+def describe_node(
+    node: NodeAvailability, jobs: Mapping[str, JobFacts], now: float, notes: Sequence[str]
+) -> Description:
+    """Return the description of a node; `jobs` are the known jobs of its pods by PodFacts.workload_key."""
     listing = list_nodes([node])
-    pods = None if node.pods is None else [_pod_document(node, pod) for pod in node.pods]
+    pods = None if node.pods is None else [_pod_document(node, pod, jobs.get(pod.workload_key)) for pod in node.pods]
     document = {**listing.document["items"][0], "pods": pods}
-    tables = (*listing.tables, _pod_table(node))
+    tables = (*listing.tables, _pod_table(node, jobs, now))
     return Description(f"Node {node.name}", list(_details(node)), document, f"node/{node.name}", tables, notes)
 
 
@@ -39,29 +44,47 @@ def _details(node: NodeAvailability) -> Iterator[Detail]:
     yield Detail("policy", [node.policy])
 
 
-def _pod_table(node: NodeAvailability) -> Table:
+def _pod_table(node: NodeAvailability, jobs: Mapping[str, JobFacts], now: float) -> Table:
+    """Return the pods in the order in which they end at the latest; those with an unknown end come last."""
     columns = (
         Column("POD", shorten="middle"),
         Column("REQUESTS", shorten="end"),
         Column("HOLDS EXCLUSIVELY", shorten="end"),
+        Column("ENDS BY"),
         Column("PREDICTED ADMISSION", wide=True),
         Column("PROBLEM", shorten="end"),
     )
     rows: list[list[str | Cell]] = []
-    for pod in node.pods or ():
+    for pod in sorted(node.pods or (), key=lambda pod: _end(jobs.get(pod.workload_key))):
         holdings = node.held_by(pod)
         requests = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in pod.requests.items())
         problem = Cell(pod_problem(pod), "bad")
         held = "" if holdings is None else held_text(holdings)
-        rows.append([f"{pod.namespace}/{pod.name}", requests, held, pod.predicted_admission, problem])
+        end = _end_text(jobs.get(pod.workload_key), now)
+        rows.append([f"{pod.namespace}/{pod.name}", requests, held, end, pod.predicted_admission, problem])
     return make_table(columns, rows)
 
 
-def _pod_document(node: NodeAvailability, pod: PodFacts) -> dict[str, str | None]:
+def _end(job: JobFacts | None) -> float:
+    return inf if job is None or job.deadline is None else job.deadline
+
+
+def _end_text(job: JobFacts | None, now: float) -> str:
+    """Return when a pod ends by the walltime of its job; "" for a pod that is in no queue."""
+    if job is None:
+        return ""
+    return "overdue" if job.overrun(now) else time_until(job.deadline, now) or "unknown"
+
+
+def _pod_document(node: NodeAvailability, pod: PodFacts, job: JobFacts | None) -> dict[str, Any]:
     holdings = node.held_by(pod)
     return {
         "namespace": pod.namespace,
         "name": pod.name,
+        "workload": pod.workload or None,
+        "deadline": None if job is None else format_time(job.deadline),
+        "requests": {name: amount_text(name, amount) for name, amount in pod.requests.items()},
         "held": None if holdings is None else held_text(holdings),
         "predictedAdmission": pod.predicted_admission or None,
+        "problem": pod_problem(pod) or None,
     }

@@ -102,7 +102,10 @@ def _job(session: Session, job: JobFacts) -> Description:
 
 
 def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFacts]]:
-    """Yield those jobs of Workloads that the user may read, by key, with the deadlines that the read API returns."""
+    """Yield those jobs of Workloads that the user may read, by key: namespace/name.
+
+    Their deadlines are those of the read API, if it is available.
+    """
     rows: dict[tuple[str, str], Json] = {}
     if keys:
         with contextlib.suppress(ReadApiUnavailable):
@@ -238,4 +241,7 @@ def _node(session: Session, name: str) -> Description | None:
     if session.find(NODES, name) is None:
         return None
     nodes, notes = read_nodes(session, (name,))
-    return describe_node(nodes[0], notes) if nodes else None
+    if not nodes:
+        return None
+    keys = sorted({pod.workload_key for pod in nodes[0].pods or ()} - {""})
+    return describe_node(nodes[0], dict(_others(session, keys)), session.now(), notes)

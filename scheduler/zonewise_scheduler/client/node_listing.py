@@ -20,7 +20,7 @@ from zonewise_scheduler.quota.api.amount import amount_text
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.client.node_facts import NodeAvailability, ZoneFacts
 
@@ -46,6 +46,26 @@ COLUMNS = (
 UNKNOWN = "?"
 """The text of a cell whose value is unknown; an empty cell has no value."""
 _GIB = 1 << 30
+
+_ORDERS: Mapping[str, Callable[[NodeAvailability], Sequence[int | None]]] = {
+    "cpus": lambda node: [node.free(CPU)],
+    "memory": lambda node: [node.free(MEMORY)],
+    "gpus": lambda node: [free_gpus(node)],
+    "largest": lambda node: _largest_block([node])[::-1],
+    "pods": lambda node: [None if node.pods is None else len(node.pods)],
+}
+SORT_COLUMNS = tuple(_ORDERS)
+
+
+def sorted_nodes(nodes: Sequence[NodeAvailability], column: str) -> Sequence[NodeAvailability]:
+    """Return nodes in descending order of a column; those without a known value come last.
+
+    `column`: one of SORT_COLUMNS, or "" for the order of `nodes`. The largest block counts GPUs first, then CPUs.
+    """
+    if not column:
+        return nodes
+    order = _ORDERS[column]
+    return sorted(nodes, key=lambda node: [-1 if amount is None else amount for amount in order(node)], reverse=True)
 
 
 def list_nodes(nodes: Sequence[NodeAvailability], notes: Sequence[str] = (), *, zones: bool = True) -> Listing:

@@ -46,6 +46,11 @@ class PodFacts(NamedTuple):
     container_problems: tuple[str, ...] = ()
 
     @property
+    def workload_key(self) -> str:
+        """Return the namespace and name of its Workload: "ns/job-train-1a2b3"; "" if the pod is in no queue."""
+        return f"{self.namespace}/{self.workload}" if self.workload else ""
+
+    @property
     def holds_resources(self) -> bool:
         """Return whether the pod counts towards its node's usage."""
         return bool(self.node) and self.phase not in _TERMINAL

@@ -20,17 +20,22 @@ _NO_NODE = 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    from zonewise_scheduler.client.node_listing import SORT_COLUMNS
+
     parser.epilog = (
         "The line of a node shows what its pods do not request. The lines of its zones show what a Guaranteed pod "
         "could get exclusively, as the agent reports it. LARGEST is the largest free block of one zone, the most that "
         "one pod can get on one zone. It counts GPUs on nodes with GPUs, else CPUs. The last line has the largest "
         "block of all these nodes. IN ONE ZONE (-o wide) is this block divided by all that is free on the node; 100% "
-        "means no fragmentation. Status 0: done; 1: there is no such node; 2: unusable arguments, or no API server."
+        "means no fragmentation. For --sort-by, cpus, memory and gpus are what is free. Status 0: done; 1: there is no "
+        "such node; 2: unusable arguments, or no API server."
     )
     parser.add_argument("nodes", metavar="NODE", nargs="*", help="nodes to list (default: all)")
     parser.add_argument("-l", "--selector", metavar="LABELS", default="", help="list only nodes with these labels, "
         "such as pool=gpu")  # fmt: skip
     parser.add_argument("--no-zones", action="store_true", help="print one line for each node")
+    parser.add_argument("--sort-by", metavar="COLUMN", choices=SORT_COLUMNS, default="", help="sort nodes, the "
+        f"highest value first, by {', '.join(SORT_COLUMNS)} (default: by name)")  # fmt: skip
     add_output_arguments(parser)
     add_watch_arguments(parser)
     add_cluster_arguments(parser, all_namespaces=False, read_api=False)
@@ -40,7 +45,7 @@ def run(arguments: Namespace) -> int:
     """Print the nodes. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.node_listing import list_nodes
+        from zonewise_scheduler.client.node_listing import list_nodes, sorted_nodes
         from zonewise_scheduler.client.node_reading import read_nodes
 
         nodes, notes = read_nodes(session, arguments.nodes, arguments.selector)
@@ -52,7 +57,7 @@ def run(arguments: Namespace) -> int:
 
         def text() -> str:
             nodes, notes = latest.pop() if latest else read_nodes(session, arguments.nodes, arguments.selector)
-            listing = list_nodes(nodes, notes, zones=not arguments.no_zones)
+            listing = list_nodes(sorted_nodes(nodes, arguments.sort_by), notes, zones=not arguments.no_zones)
             return render_listing(listing, arguments.output, terminal)
 
         show_text(text, terminal, arguments)

@@ -91,6 +91,24 @@ def test_the_end_of_a_blocker_is_that_of_the_read_api() -> None:
     assert ("00:40 UTC" in ends[0], "it declares no walltime" in ends[1]) == (True, True)
 
 
+def test_the_pods_of_a_node_end_by_the_deadlines_of_the_read_api() -> None:
+    def pod(name: str, workload: str) -> Json:
+        metadata = {"name": name, "namespace": "ns", "annotations": {"kueue.x-k8s.io/workload": workload}}
+        return {"metadata": metadata, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+
+    objects = {
+        NODES: [{"metadata": {"name": "n"}}],
+        PODS: [pod("a-0", "w-a"), pod("gone-0", "w-gone")],
+        WORKLOADS: [running("a")],
+    }
+    api = _Rows({}, {"w-a": {"deadline": "2026-01-01T00:40:00Z"}})
+    description = explain(cast("Session", _Listed(objects, read_api=api)), "node/n")
+    assert description is not None
+    assert [(each["name"], each["deadline"]) for each in description.document["pods"]] == [
+        ("a-0", "2026-01-01T00:40:00Z"), ("gone-0", None),
+    ]  # fmt: skip
+
+
 def event(message: str, at: str = "2025-12-31T23:59:00Z", **involved: str) -> Json:
     return {"reason": "Admitted", "message": message, "lastTimestamp": at,
             "involvedObject": {"name": "train", **involved}}  # fmt: skip

@@ -19,7 +19,7 @@ from zonewise_scheduler.client.node_facts import (
     largest_share,
     read_node_facts,
 )
-from zonewise_scheduler.client.node_listing import list_nodes, memory_text
+from zonewise_scheduler.client.node_listing import list_nodes, memory_text, sorted_nodes
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import PodFacts, read_pod_facts
 
@@ -121,7 +121,7 @@ def test_free_resources_are_unknown_without_the_pods() -> None:
     unknown = read_node_facts("node-0", node(), report("node-0"), None, [])
     assert table(unknown)[1].split() == ["node-0", "?", "16", "?", "128Gi", "?", "8", "4", "GPUs", "?"]
     assert table(unknown, facts())[-1].split()[:9] == ["2", "nodes", "?", "32", "?", "256Gi", "?", "16", "4"]
-    document = describe_node(unknown, ()).document
+    document = describe_node(unknown, {}, 0.0, ()).document
     assert (document["free"]["cpu"], document["pods"]) == (None, None)
     assert (free_gpus(unknown), free_gpus(facts())) == (None, 8)
 
@@ -155,6 +155,25 @@ def test_the_largest_block_of_all_nodes_is_of_one_zone() -> None:
     busy = facts(free=((8, 0), (2, 1)))
     assert table(busy, busy)[-1].split()[-3:] == ["1", "GPU", "0"]
     assert list_nodes([busy]).document["items"][0]["largestBlock"] == {"cpus": 8, "gpus": 1}
+
+
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        ("", ["busy", "idle", "unknown"]),
+        ("cpus", ["idle", "busy", "unknown"]),
+        ("memory", ["idle", "busy", "unknown"]),
+        ("gpus", ["idle", "busy", "unknown"]),
+        ("pods", ["busy", "idle", "unknown"]),
+        ("largest", ["unknown", "idle", "busy"]),
+    ],
+)
+def test_columns_sort_nodes_with_unknown_values_last(column: str, names: list[str]) -> None:
+    """The largest block of a node is known from its report, even if the user may not list its pods."""
+    busy = facts(pod("a", cpu="6", memory="48Gi", gpu="5"), free=((8, 1), (2, 2)))._replace(name="busy")
+    unknown = read_node_facts("unknown", node("unknown"), report("unknown", ((8, 6), (8, 4))), None, [])
+    idle = facts()._replace(name="idle")
+    assert [each.name for each in sorted_nodes([busy, idle, unknown], column)] == names
 
 
 def test_the_largest_block_without_gpus_counts_cpus() -> None:
