@@ -178,7 +178,7 @@ def test_the_setup_of_a_cluster(cluster: CommandCluster, capsys: pytest.CaptureF
     status, out, err = cluster.run(capsys, "check", "-o", "json")
     assert (status, err) == (0, "")
     found = {item["check"]: item["result"] for item in json.loads(out)["items"]}
-    assert found.keys() == {"reports", "alignment", "schedulers", "controller", "queues", "flavors"}
+    assert found.keys() == {"nodes", "reports", "alignment", "schedulers", "controller", "queues", "flavors"}
     assert (found["reports"], found["controller"], found["queues"]) == ("ok", "ok", "ok")
     path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues"
     lost = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "lost"}}

@@ -85,7 +85,7 @@ def _usage_cells(usage: FlavorUsage) -> list[str | Cell]:
     def text(amount: int | None) -> str:
         if amount is None:
             return ""
-        return "unlimited" if amount == UNLIMITED else _amount_text(usage.resource, amount)
+        return "unlimited" if amount == UNLIMITED else readable_amount(usage.resource, amount)
 
     used = UNKNOWN if usage.reserved is None else text(usage.reserved)
     is_full = usage.reserved is not None and usage.nominal > 0 and usage.reserved >= usage.nominal
@@ -113,7 +113,7 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
     rows: list[list[str | Cell]] = []
     for queue in queues:
         used = ", ".join(
-            f"{_amount_text(each.resource, each.reserved or 0)} {each.resource}"
+            f"{readable_amount(each.resource, each.reserved or 0)} {each.resource}"
             for each in queue.resources
             if each.reserved
         )
@@ -188,6 +188,6 @@ def _count(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
-def _amount_text(resource: str, amount: int) -> str:
+def readable_amount(resource: str, amount: int) -> str:
     """Return an amount for people: sizes in GiB as in the table of nodes, others as quantities."""
     return memory_text(amount) if resource in _SIZES else amount_text(resource, amount)

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.phrases import first_names, of_number
-from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text, plus
+from zonewise_scheduler.client.queue_listing import readable_amount
+from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Finding(NamedTuple):
 def setup_findings(setup: ClusterSetup) -> list[Finding]:
     """Return the findings about a cluster, at least one for each check."""
     checks: dict[str, Callable[[ClusterSetup], Iterator[Finding]]] = {
+        "nodes": _nodes,
         "reports": _reports,
         "alignment": _alignment,
         "schedulers": _schedulers,
@@ -75,13 +77,34 @@ def setup_findings(setup: ClusterSetup) -> list[Finding]:
     return [finding for check in checks.values() for finding in check(setup)]
 
 
-def _reports(setup: ClusterSetup) -> Iterator[Finding]:
-    nodes = [node.facts for node in setup.nodes or () if node.facts.ready and node.facts.schedulable]
-    without = [node.name for node in nodes if node.zones is None]
+def _nodes(setup: ClusterSetup) -> Iterator[Finding]:
+    nodes = [node.facts for node in setup.nodes or ()]
+    closed = [f"{node.name} ({_closed_reason(node)})" for node in nodes if not _is_open(node)]
     if setup.nodes is None:
-        yield Finding("reports", UNKNOWN, "you may not list nodes and their reports")
-    elif not nodes:
-        yield Finding("reports", ERROR, "no node is ready and schedulable", "see `kubectl get nodes`")
+        yield Finding("nodes", UNKNOWN, "you may not list nodes and their reports")
+    elif len(closed) == len(nodes):
+        yield Finding("nodes", ERROR, "no node is ready and schedulable", "see `kubectl get nodes`")
+    elif closed:
+        message = f"{len(closed)} of {len(nodes)} nodes {of_number(len(closed), 'gets', 'get')} no pods: "
+        yield Finding("nodes", WARNING, message + first_names(closed), "see `zonewise explain NODE`")
+    else:
+        yield Finding("nodes", OK, f"{_count(len(nodes), 'node is', 'nodes are')} ready and schedulable")
+
+
+def _is_open(node: NodeAvailability) -> bool:
+    """Return whether kube-scheduler may bind pods to a node, as far as its conditions tell."""
+    return bool(node.ready) and node.schedulable
+
+
+def _closed_reason(node: NodeAvailability) -> str:
+    return "not ready" if not node.ready else "cordoned"
+
+
+def _reports(setup: ClusterSetup) -> Iterator[Finding]:
+    nodes = [node.facts for node in setup.nodes or () if _is_open(node.facts)]
+    without = [node.name for node in nodes if node.zones is None]
+    if not nodes:
+        yield Finding("reports", UNKNOWN, "only ready nodes have current reports")
     elif len(without) == len(nodes):
         yield Finding("reports", ABSENT, "no node reports its zones: the agent is not installed, or does not run",
                       "`kubectl apply -k manifests/overlays/default` installs the agent")  # fmt: skip
@@ -176,25 +199,28 @@ def _flavors(setup: ClusterSetup) -> Iterator[Finding]:
 def _unmatched_flavors(setup: ClusterSetup) -> Iterator[Finding]:
     for flavor in sorted(_quotas(setup)):
         labels = (setup.flavors or {}).get(flavor)
-        if labels and not _matching(setup, labels):
+        if labels and not any(node.facts.schedulable for node in _matching(setup, labels)):
             words = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
             yield Finding("flavors", WARNING, f"no schedulable node has the labels of flavor {flavor}: {words}",
                           "correct `spec.nodeLabels`, or label nodes")  # fmt: skip
 
 
 def _excessive_quotas(setup: ClusterSetup) -> Iterator[Finding]:
-    """Yield the resources of which all queues together may use more than the nodes of the flavor have."""
+    """Yield the resources of which all queues together may use more than the nodes of the flavor have.
+
+    Cordoned nodes and those that are not ready count: they come back.
+    """
     for flavor, quotas in sorted(_quotas(setup).items()):
         labels = (setup.flavors or {}).get(flavor)
         nodes = [] if labels is None else _matching(setup, labels)
         for resource, quota in sorted(quotas.items()):
             allocatable = sum(node.facts.allocatable.get(resource, 0) for node in nodes)
             if nodes and allocatable * _TOLERATED_EXCESS < quota < UNLIMITED:
-                held = f"its nodes have {amount_text(resource, allocatable)}"
+                held = f"its nodes have {readable_amount(resource, allocatable)}"
                 yield Finding(
                     "flavors",
                     WARNING,
-                    f"flavor {flavor} has quotas of {amount_text(resource, quota)} {resource} in total; {held}",
+                    f"flavor {flavor} has quotas of {readable_amount(resource, quota)} {resource} in total; {held}",
                     "lower the quotas, unless nodes are added on demand",
                 )
 
@@ -221,8 +247,7 @@ def _quotas(setup: ClusterSetup) -> dict[str, dict[str, int]]:
 
 
 def _matching(setup: ClusterSetup, labels: Mapping[str, str]) -> list[SetupNode]:
-    nodes = [node for node in setup.nodes or () if node.facts.schedulable]
-    return [node for node in nodes if labels.items() <= node.labels.items()]
+    return [node for node in setup.nodes or () if labels.items() <= node.labels.items()]
 
 
 def _queue_name(queue: QueueFacts) -> str:

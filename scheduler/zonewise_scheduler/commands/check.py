@@ -19,10 +19,10 @@ _HAS_ERROR = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "Each ready node has a report of its agent. Kubelets have policies that align. No pod waits for a scheduler "
-        "that does not run. The controller responds. Queues are active. Each flavor matches nodes that have its "
-        "quotas. The command says where this does not hold, and changes nothing. Status 0: no error; 1: an error was "
-        "found; 2: unusable arguments, or no API server."
+        "Nodes are ready and schedulable. Each ready node has a report of its agent. Kubelets have policies that "
+        "align. No pod waits for a scheduler that does not run. The controller responds. Queues are active. Each "
+        "flavor matches nodes that have its quotas. The command says where this does not hold, and changes nothing. "
+        "Status 0: no error; 1: an error was found; 2: unusable arguments, or no API server."
     )
     add_output_arguments(parser, (TABLE, JSON, YAML))
     add_cluster_arguments(parser, namespaced=False, all_namespaces=False)

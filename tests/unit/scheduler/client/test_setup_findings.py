@@ -58,7 +58,7 @@ def only(check: str, **changes: Any) -> tuple[str, str]:
 def test_a_sound_cluster_has_one_good_finding_for_each_check() -> None:
     findings = setup_findings(SOUND)
     assert [(finding.check, finding.result) for finding in findings] == [
-        (check, OK) for check in ("reports", "alignment", "schedulers", "controller", "queues", "flavors")
+        (check, OK) for check in ("nodes", "reports", "alignment", "schedulers", "controller", "queues", "flavors")
     ]
 
 
@@ -69,13 +69,25 @@ def test_an_error_and_a_warning_name_a_remedy() -> None:
     assert all(finding.remedy for finding in findings)
 
 
+def test_nodes_that_get_no_pods_are_named() -> None:
+    """They also explain why jobs wait. Their quotas stay, since they come back."""
+    nodes = [node("a"), node("b", schedulable=False), node("c", ready=False), node("d", ready=None)]
+    message = "3 of 4 nodes get no pods: b (cordoned), c (not ready), d (not ready)"
+    assert only("nodes", nodes=nodes) == (WARNING, message)
+    assert only("nodes", nodes=[node("a"), node("b", schedulable=False)])[1].startswith("1 of 2 nodes gets")
+    assert only("flavors", nodes=nodes, cluster_queues=[cluster_queue(32)])[0] == OK
+    assert only("nodes", nodes=nodes[1:]) == (ERROR, "no node is ready and schedulable")
+    assert only("nodes", nodes=[])[0] == ERROR
+    assert only("nodes", nodes=None)[0] == UNKNOWN
+
+
 def test_nodes_without_a_report() -> None:
     nodes = [node("a"), *(node(name, zones=None) for name in "bcdef")]
     assert only("reports", nodes=nodes) == (WARNING, "5 of 6 nodes have no report: b, c, d and 2 more")
     assert only("reports", nodes=nodes[1:])[0] == ABSENT
     ignored = [node("a"), node("b", zones=None, schedulable=False), node("c", zones=None, ready=False)]
     assert only("reports", nodes=ignored)[0] == OK
-    assert only("reports", nodes=[])[0] == ERROR
+    assert only("reports", nodes=[])[0] == UNKNOWN
     assert only("reports", nodes=None)[0] == UNKNOWN
 
 
@@ -112,7 +124,10 @@ def test_queues_that_admit_nothing() -> None:
 def test_a_flavor_without_nodes() -> None:
     labeled: dict[str, Any] = {"flavors": {"f": {"gpu": "h100"}}}
     assert only("flavors", **labeled) == (WARNING, "no schedulable node has the labels of flavor f: gpu=h100")
-    assert only("flavors", nodes=[node(labels={"gpu": "h100", "zone": "a"})], **labeled)[0] == OK
+    matching = node(labels={"gpu": "h100", "zone": "a"})
+    assert only("flavors", nodes=[matching], **labeled)[0] == OK
+    cordoned = matching._replace(facts=matching.facts._replace(schedulable=False))
+    assert only("flavors", nodes=[cordoned], **labeled)[0] == WARNING
 
 
 @pytest.mark.parametrize(
@@ -130,6 +145,12 @@ def test_quotas_of_all_queues_add_up_and_may_exceed_the_nodes_by_a_tenth() -> No
         WARNING,
         "flavor f has quotas of 71 cpu in total; its nodes have 64",
     )
+
+
+def test_sizes_have_one_unit() -> None:
+    nodes = [node(allocatable={"memory": (2048 << 30) - 12345})]
+    message = "flavor f has quotas of 8192Gi memory in total; its nodes have 2048Gi"
+    assert only("flavors", nodes=nodes, cluster_queues=[cluster_queue(8 << 40, "memory")]) == (WARNING, message)
 
 
 def test_gpus_that_no_queue_covers() -> None:
