@@ -15,14 +15,24 @@ from support.command_cluster import GPU, CommandCluster, command_cluster, report
 from support.console_guide import ConsoleStep, console_steps, form, with_outputs, write_files
 from support.snapshots import PROJECT
 from zonewise_common.cli.option_specs import option_specs
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
+from zonewise_scheduler.client.describe_node import describe_node
+from zonewise_scheduler.client.describe_pod import describe_pod
+from zonewise_scheduler.client.job_facts import JobFacts
 from zonewise_scheduler.client.job_objects import job_objects
 from zonewise_scheduler.client.job_request import JobRequest
+from zonewise_scheduler.client.node_facts import NodeAvailability
+from zonewise_scheduler.client.node_listing import list_nodes
+from zonewise_scheduler.client.pod_facts import PodFacts
+from zonewise_scheduler.client.queue_facts import QueueFacts
+from zonewise_scheduler.client.queue_listing import list_jobs, list_queues
 from zonewise_scheduler.client.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
 from zonewise_scheduler.client.sbatch_values import parse_array
+from zonewise_scheduler.client.setup_findings import Finding
 from zonewise_scheduler.controller.planning.forecaster import PERIOD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 GUIDE = PROJECT / "docs/guides/command-line.md"
@@ -106,6 +116,35 @@ def _wait(run: Callable[[], bool]) -> None:
     started = time.monotonic()
     while not run() and time.monotonic() < started + _PATIENCE:
         time.sleep(_PAUSE)
+
+
+# --- JSON
+
+
+def test_the_guide_names_every_field_of_the_documents() -> None:
+    job, pod = JobFacts("ns", "w", "Job", "batch/v1", "a", "gpu", "Pending"), PodFacts("ns", "p", "", "Pending", {})
+    listed = list_jobs([job], 0.0, all_namespaces=False).document["items"][0]
+    node = NodeAvailability("n")
+    queues = list_queues([QueueFacts("ClusterQueue", "q")], [QueueFacts("LocalQueue", "l", "ns")]).document
+    own = describe_job(job, JobContextFacts(), 0.0).document.keys() - listed.keys()
+    documents: dict[str, Iterable[str]] = {
+        "`queue`, in `clusterQueues`": queues["clusterQueues"][0],
+        "`queue`, in `localQueues`": queues["localQueues"][0],
+        "`queue --jobs`, in `items`": listed,
+        "`explain JOB`": {"pods", *own},
+        "`explain POD`": describe_pod(pod, None, (), 0.0).document,
+        "`top`, in `items`": list_nodes([node]).document["items"][0],
+        "`explain NODE`": {"pods"},
+        "`check`, in `items`": Finding._fields,
+    }
+    assert describe_node(node, {}, 0.0, ()).document.keys() == set(documents["`top`, in `items`"])
+    section = GUIDE.read_text().partition("### JSON")[2].partition("## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line[:3] == "| `"
+    ]
+    assert {name: set(re.findall(r"`(\w+)`", fields)) for name, fields in rows} == {
+        name: set(fields) for name, fields in documents.items()
+    }
 
 
 # --- from Slurm

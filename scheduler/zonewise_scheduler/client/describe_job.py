@@ -13,10 +13,10 @@ from zonewise_scheduler.client.job_events import event_time, involved_name
 from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.message_clauses import message_clauses
+from zonewise_scheduler.client.pod_facts import amounts_text
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_since, time_until
-from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,9 +118,8 @@ def _finished(job: JobFacts, now: float) -> str:
 
 def _requests(job: JobFacts) -> Iterator[str]:
     for name, pods, amounts in job.requests:
-        each = ", ".join(f"{amount_text(resource, amount)} {resource}" for resource, amount in amounts.items())
         prefix = f"{name}: " if len(job.requests) > 1 else ""
-        yield f"{prefix}{pods_text(pods, each or 'nothing')}"
+        yield f"{prefix}{pods_text(pods, amounts_text(amounts) or 'nothing')}"
 
 
 def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:

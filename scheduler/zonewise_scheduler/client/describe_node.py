@@ -11,8 +11,8 @@ from zonewise_scheduler.client.describe_job import pod_problem
 from zonewise_scheduler.client.describe_pod import held_text
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.node_listing import list_nodes
+from zonewise_scheduler.client.pod_facts import amount_texts, amounts_text
 from zonewise_scheduler.client.time_text import format_time, time_until
-from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,11 +57,12 @@ def _pod_table(node: NodeAvailability, jobs: Mapping[str, JobFacts], now: float)
     rows: list[list[str | Cell]] = []
     for pod in sorted(node.pods or (), key=lambda pod: _end(jobs.get(pod.workload_key))):
         holdings = node.held_by(pod)
-        requests = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in pod.requests.items())
         problem = Cell(pod_problem(pod), "bad")
         held = "" if holdings is None else held_text(holdings)
         end = _end_text(jobs.get(pod.workload_key), now)
-        rows.append([f"{pod.namespace}/{pod.name}", requests, held, end, pod.predicted_admission, problem])
+        rows.append(
+            [f"{pod.namespace}/{pod.name}", amounts_text(pod.requests), held, end, pod.predicted_admission, problem]
+        )
     return make_table(columns, rows)
 
 
@@ -83,7 +84,7 @@ def _pod_document(node: NodeAvailability, pod: PodFacts, job: JobFacts | None) -
         "name": pod.name,
         "workload": pod.workload or None,
         "deadline": None if job is None else format_time(job.deadline),
-        "requests": {name: amount_text(name, amount) for name, amount in pod.requests.items()},
+        "requests": amount_texts(pod.requests),
         "held": None if holdings is None else held_text(holdings),
         "predictedAdmission": pod.predicted_admission or None,
         "problem": pod_problem(pod) or None,

@@ -9,9 +9,9 @@ from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.node_facts import MEMORY
 from zonewise_scheduler.client.node_listing import memory_text
+from zonewise_scheduler.client.pod_facts import amount_texts, amounts_text
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.time_text import format_time, short_duration
-from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,14 +41,18 @@ def describe_pod(
         "node": pod.node or None,
         "job": pod.job or None,
         "workload": pod.workload or None,
+        "requests": amount_texts(pod.requests),
         "predictedAdmission": pod.predicted_admission or None,
         "held": None if holdings is None else held_text(holdings),
         "rejected": pod.is_rejected,
         "reason": pod.reason or None,
         "message": pod.message or pod.unscheduled or None,
+        "containerProblems": list(pod.container_problems),
         "schedulingGates": list(pod.gates),
+        "leftToKubeScheduler": pod.left_to_kube_scheduler or None,
         "createdAt": format_time(pod.created_at),
         "startedAt": format_time(pod.started_at),
+        "nodeProblems": None if node is None else list(node.problems),
         "hardwareFault": None if fault is None else fault.document(),
     }
     details = list(_details(pod, node, holdings, now))
@@ -61,8 +65,7 @@ def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | 
     age = "" if pod.created_at is None else f", created {short_duration(now - pod.created_at)} ago"
     yield Detail("phase", [f"{pod.phase}{age}"], style)
     yield Detail("job", [pod.job or pod.workload])
-    requests = ", ".join(f"{amount_text(name, amount)} {name}" for name, amount in pod.requests.items())
-    yield Detail("requests", [requests or "nothing"])
+    yield Detail("requests", [amounts_text(pod.requests) or "nothing"])
     yield Detail("node", [pod.node or "none yet"])
     yield Detail("waits", [_GATES.get(gate, f"has the scheduling gate {gate}") for gate in pod.gates])
     yield Detail("unscheduled", [pod.unscheduled if not pod.gates else ""], "warning")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
-from zonewise_scheduler.client.pod_facts import pod_totals
+from zonewise_scheduler.client.pod_facts import amount_texts, pod_totals
 from zonewise_scheduler.client.time_text import format_time, parse_time
 from zonewise_scheduler.quota.api.declared_walltime import workload_walltime
 
@@ -128,6 +128,9 @@ class JobFacts:
             "clusterQueue": self.cluster_queue or None,
             "position": self.position,
             "pods": self.pods,
+            "podSets": [
+                {"name": name, "pods": pods, "requests": amount_texts(amounts)} for name, pods, amounts in self.requests
+            ],
             "priority": self.priority,
             "createdAt": format_time(self.created_at),
             "startedAt": format_time(self.started_at),

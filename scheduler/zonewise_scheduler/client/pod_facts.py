@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTED_ADMISSION
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
-from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.amount import amount_text, resource_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,6 +117,16 @@ def pod_totals(spec: FieldReader) -> dict[str, int]:
     totals |= spec.child("resources").amounts("requests", resource_value)
     _add(totals, spec.amounts("overhead", resource_value))
     return totals
+
+
+def amount_texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Return amounts by resource as quantities, for a JSON document."""
+    return {resource: amount_text(resource, amount) for resource, amount in amounts.items()}
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return amounts by resource as text: "4 cpu, 16Gi memory"; "" without any."""
+    return ", ".join(f"{text} {resource}" for resource, text in amount_texts(amounts).items())
 
 
 def _container_requests(container: FieldReader) -> dict[str, int]:

@@ -62,7 +62,10 @@ class QueueFacts(NamedTuple):
     """The message of the condition Active."""
 
     def document(self) -> Json:
-        """Return the JSON document, with the names of the read API."""
+        """Return the JSON document, with the names of the read API. A LocalQueue has no quota of its own."""
+        usages = [usage.document() for usage in self.resources]
+        if self.kind != "ClusterQueue":
+            usages = [{name: usage[name] for name in ("flavor", "resource", "reserved", "used")} for usage in usages]
         own: Json = (
             {"cohort": self.cohort or None, "weightedShare": self.share}
             if self.kind == "ClusterQueue"
@@ -77,7 +80,7 @@ class QueueFacts(NamedTuple):
             "pendingWorkloads": self.pending,
             "reservingWorkloads": self.reserving,
             "admittedWorkloads": self.admitted,
-            "resources": [usage.document() for usage in self.resources],
+            "resources": usages,
         }
 
 

@@ -8,6 +8,7 @@ from zonewise_common.cli.output_format import Listing
 from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, PENDING, STOPPING
 from zonewise_scheduler.client.node_listing import UNKNOWN, memory_text
+from zonewise_scheduler.client.pod_facts import amounts_text
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_since, time_until
 from zonewise_scheduler.quota.api.amount import UNLIMITED, amount_text
 
@@ -131,6 +132,7 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
         Column("STATE"),
         Column("POS", right=True),
         Column("PODS", right=True),
+        Column("REQUESTS OF A POD", wide=True),
         Column("AGE", right=True, wide=True),
         Column("RUN", right=True),
         Column("LIMIT", right=True),
@@ -159,6 +161,7 @@ def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
         Cell(job.state, _STATE_STYLES.get(job.state, "")),
         "" if job.position is None else str(job.position),
         str(job.pods),
+        "; ".join(amounts_text(amounts) for _, _, amounts in job.requests),
         short_duration(None if job.created_at is None else now - job.created_at),
         Cell(short_duration(job.ran(now)), "bad" if job.overrun(now) else ""),
         short_duration(job.walltime),

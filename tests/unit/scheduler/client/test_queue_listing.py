@@ -190,6 +190,20 @@ def test_a_job_that_ended_without_a_start_has_no_run() -> None:
     assert (job.waited, job.ran(NOW), job.overrun(NOW)) == (None, None, 0.0)
 
 
+def test_a_wide_list_and_the_document_have_the_requests_of_a_pod() -> None:
+    listing = list_jobs(example_jobs(), NOW, all_namespaces=False)
+    assert "4 cpu, 8 nvidia.com/gpu" in render_listing(listing, "wide", Terminal()).splitlines()[1]
+    requests = {"cpu": "4", "nvidia.com/gpu": "8"}
+    assert listing.document["items"][0]["podSets"] == [{"name": "main", "pods": 2, "requests": requests}]
+
+
+def test_a_local_queue_has_no_quota() -> None:
+    used = [{"name": "h100", "resources": [{"name": "cpu", "total": "4"}]}]
+    obj = {"metadata": {"namespace": "ns", "name": "gpu"}, "status": {"flavorsReservation": used}}
+    [usage] = read_local_queue(obj, []).document()["resources"]
+    assert usage == {"flavor": "h100", "resource": "cpu", "reserved": "4", "used": None}
+
+
 def test_colors() -> None:
     text = render_listing(list_jobs(example_jobs(), NOW, all_namespaces=False), "table", Terminal(colors=True))
     assert "\x1b[32mAdmitted\x1b[0m" in text
