@@ -94,7 +94,7 @@ def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: in
     arrivals = _arrivals(groups_with_queues, own_seed if seed is None else seed, problems)
     texts = tuple(f"{where}: {group}" for group in problems)
     if not arrivals:
-        raise InputError(where, "; ".join(["jobs: is missing", *problems]))
+        raise InputError(where, "; ".join(["jobs: no job can be used", *problems]))
     return build_fleet_scenario(name, fleet, arrivals, queue_set, texts, settings)
 
 

@@ -159,7 +159,7 @@ def test_fair_sharing_is_a_setting() -> None:
 
 DAMAGED: list[tuple[Any, str]] = [
     ({"name": "b"}, "jobs[1].run: is missing"),
-    (JOB | {"run": "long"}, "jobs[1].run: neither a number nor one of {uniform: [a, b]}"),
+    (JOB | {"run": "long"}, "jobs[1].run: neither a number from 0 on nor one of {uniform: [a, b]}"),
     (JOB | {"run": -1}, "jobs[1].run: neither a number"),
     (JOB | {"run": True}, "jobs[1].run: neither a number"),
     (JOB | {"run": float("nan")}, "jobs[1].run: neither a number"),
@@ -212,8 +212,8 @@ def test_unknown_fields_are_reported_and_the_job_is_read() -> None:
 
 
 NOTHING_LEFT: list[tuple[Any, str]] = [
-    ({"jobs": []}, "jobs: is missing"),
-    ({"jobs": [{}]}, r"jobs: is missing; jobs\[0\].run: is missing"),
+    ({"jobs": []}, "jobs: no job can be used"),
+    ({"jobs": [{}]}, r"jobs: no job can be used; jobs\[0\].run: is missing"),
     ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
 ]
 
