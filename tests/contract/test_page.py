@@ -342,17 +342,30 @@ def test_no_text_crosses_the_edge_of_its_card(window: Browser, cluster: PageClus
 
 
 def test_a_narrow_window_needs_no_horizontal_scrolling(window: Browser, cluster: PageCluster, url: str) -> None:
-    """Times and names wrap; only tables scroll within their card."""
+    """Times and names wrap. A list shows only its most important columns, so it does not scroll either."""
     state = cluster.controller.feed.state
     running, waiting = next(iter(state.running)), next(iter(state.pending))
     window.command("Emulation.setDeviceMetricsOverride", width=320, height=740, deviceScaleFactor=1, mobile=False)
     try:
-        for address in ("#/cluster", "#/queues", "#/plan", "#/jobs", f"#/job/{running}", f"#/job/{waiting}"):
+        for address in (
+            "#/cluster",
+            "#/cluster?show=table",
+            "#/queues",
+            "#/plan",
+            "#/jobs",
+            f"#/job/{running}",
+            f"#/job/{waiting}",
+        ):
             show(window, url, address)
             if "#/job/" in address:
                 window.until("document.querySelector('.history')")
             root = "document.documentElement"
             assert window.run(f"return [{root}.scrollWidth <= {root}.clientWidth, location.hash]") == [True, address]
+            if address == "#/plan":
+                window.run("[...document.querySelectorAll('button')].find((each) => each.innerText == 'Table').click()")
+            tables = "[...document.querySelectorAll('.scroll:has(caption)')]"
+            wide = window.run(f"return {tables}.filter((each) => each.scrollWidth > each.clientWidth).length")
+            assert (address, wide) == (address, 0)
     finally:
         window.command("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
 

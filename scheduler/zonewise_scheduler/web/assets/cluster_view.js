@@ -42,13 +42,13 @@ export class ClusterView {
     main.append(h("div", { class: "head" }, h("h1", null, "Cluster"), this.note, this.tools), this.figures, this.help, this.body);
     this.list = new PagedTable("Nodes", [
       ["Node", "wrap", (node) => node.key, (node) => h("a", { href: nodeAddress(node.key) }, node.key)],
-      ["In", "", (node) => node.domains.join("/"), (node) => node.domains.join(" › ") || "–"],
+      ["In", "wide", (node) => node.domains.join("/"), (node) => node.domains.join(" › ") || "–"],
       ["State", "", (node) => node.state, (node) => state(node.state)],
       ["GPUs used", "number", (node) => node.gpusUsed, (node) => (node.gpus ? `${node.gpusUsed} of ${node.gpus}` : "–")],
-      ["CPUs requested", "number", (node) => node.cpusUsed, (node) => `${cpus(node.cpusUsed)} of ${cpus(node.cpus)}`],
-      ["Memory requested", "number", (node) => node.memoryUsed, (node) => `${bytes(node.memoryUsed)} of ${bytes(node.memory)}`],
-      ["Free by zone (GPUs)", "", null, (node) => (node.zones.length ? node.zones.map((zone) => zone[4]).join(" + ") : "unknown")],
-      ["Jobs", "number", (node) => node.runs.length, (node) => count(node.runs.length)],
+      ["CPUs requested", "number medium", (node) => node.cpusUsed, (node) => `${cpus(node.cpusUsed)} of ${cpus(node.cpus)}`],
+      ["Memory requested", "number medium", (node) => node.memoryUsed, (node) => `${bytes(node.memoryUsed)} of ${bytes(node.memory)}`],
+      ["Free by zone (GPUs)", "wide", null, (node) => (node.zones.length ? node.zones.map((zone) => zone[4]).join(" + ") : "unknown")],
+      ["Jobs", "number wide", (node) => node.runs.length, (node) => count(node.runs.length)],
     ], () => this.showTable());
     this.resize = new ResizeObserver(() => { if (this.layoutWidth !== this.width()) this.draw(true); });
     this.resize.observe(main);

@@ -10,16 +10,16 @@ export class JobsView {
     this.tools = h("div", { class: "tools" });
     this.list = new PagedTable("Jobs", [
       ["Job", "wrap", (job) => job.job, (job) => h("a", { href: jobAddress(job.key) }, job.job)],
-      ["Namespace", "", (job) => job.key, (job) => job.key.split("/")[0]],
-      ["Queue", "", (job) => job.clusterQueue, (job) => job.clusterQueue || job.localQueue],
+      ["Namespace", "wide", (job) => job.key, (job) => job.key.split("/")[0]],
+      ["Queue", "medium", (job) => job.clusterQueue, (job) => job.clusterQueue || job.localQueue],
       ["State", "", (job) => job.state, (job) => state(job.state)],
-      ["Position", "number", (job) => job.position || (job.state === "Pending" ? 1e6 : null), (job) => (job.position || (job.state === "Pending" ? "> 20" : "–"))],
-      ["Reason", "", (job) => job.reason, (job) => job.reason || "–"],
-      ["Pods", "number", (job) => job.pods, (job) => count(job.pods)],
-      ["GPUs", "number", (job) => job.gpus, (job) => (job.gpus ? count(job.gpus) : "–")],
-      ["CPUs", "number", (job) => job.cpus, (job) => cpus(job.cpus)],
-      ["Priority", "number", (job) => job.priority, (job) => job.priority],
-      ["Submitted", "", (job) => job.createdAt, (job) => when(job.createdAt, store.now)],
+      ["Position", "number medium", (job) => job.position || (job.state === "Pending" ? 1e6 : null), (job) => (job.position || (job.state === "Pending" ? "> 20" : "–"))],
+      ["Reason", "wide", (job) => job.reason, (job) => job.reason || "–"],
+      ["Pods", "number wide", (job) => job.pods, (job) => count(job.pods)],
+      ["GPUs", "number medium", (job) => job.gpus, (job) => (job.gpus ? count(job.gpus) : "–")],
+      ["CPUs", "number wide", (job) => job.cpus, (job) => cpus(job.cpus)],
+      ["Priority", "number wide", (job) => job.priority, (job) => job.priority],
+      ["Submitted", "wide", (job) => job.createdAt, (job) => when(job.createdAt, store.now)],
       ["Start", "", (job) => job.startedAt ?? job.reservedStart ?? job.likely, (job) => startOf(job, store.now)],
     ], () => this.showTable(), (job) => ages([job.createdAt, job.startedAt ?? job.reservedStart ?? job.likely], store.now));
     main.append(h("div", { class: "head" }, h("h1", null, "Jobs"), this.tools), this.list.element);

@@ -119,7 +119,10 @@ export function endOf(job, now) {
 
 /** A table of items with keys that is sorted by a column, and shown a page at a time. A changed item is a new object. */
 export class PagedTable {
-  /** columns: [name, class, value for the order, cell]; age: what of an item's cells changes as time goes on. */
+  /**
+   * columns: [name, class, value for the order, cell]; the classes "wide" and "medium" hide a column in narrow windows.
+   * age: what of an item's cells changes as time goes on.
+   */
   constructor(caption, columns, render, age = () => "") {
     Object.assign(this, { caption, columns, render, age, size: 100, page: 0, by: null, descending: false });
     this.element = h("div", { class: "card" });
@@ -140,7 +143,7 @@ export class PagedTable {
     const old = this.rows;
     this.rows = new Map(shown.map((item) => [item.key, [item, this.age(item)]]));
     patchChildren(this.element, [h("div", { class: "scroll" }, h("table", null,
-      h("caption", null, `${this.caption}: ${plural(sorted.length, "row")}`),
+      h("caption", null, `${this.caption}: ${plural(sorted.length, "row")}`, h("span", { class: "narrow" }, "; a wider window has more columns")),
       h("thead", null, h("tr", null, this.columns.map(([name, kind, value], i) => h("th", {
         scope: "col", class: kind, "aria-sort": this.by === i ? (this.descending ? "descending" : "ascending") : null },
       value ? h("button", { type: "button", click: () => { this.descending = this.by === i && !this.descending; this.by = i; this.render(); } },

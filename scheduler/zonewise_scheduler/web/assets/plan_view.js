@@ -43,10 +43,10 @@ export class PlanView {
       h("p", { id: "plan-help", class: "hidden" }, "Up and down select a job, Enter opens it. Choose Table for a list."), this.announcement, this.body);
     this.list = new PagedTable("Jobs that run or have a planned start", [
       ["Job", "wrap", (job) => job.job, (job) => h("a", { href: jobAddress(job.key) }, job.job)],
-      ["Queue", "", (job) => job.clusterQueue, (job) => job.clusterQueue],
-      ["State", "", (job) => job.state, (job) => state(job.state)],
+      ["Queue", "medium", (job) => job.clusterQueue, (job) => job.clusterQueue],
+      ["State", "medium", (job) => job.state, (job) => state(job.state)],
       ["Start", "", (job) => job.startedAt ?? job.reservedStart ?? job.likely, (job) => (job.startedAt !== null ? when(job.startedAt, store.now) : job.reservedStart !== null ? h("span", null, "reserved ", when(job.reservedStart, store.now)) : "–")],
-      ["Forecast", "", (job) => job.likely, (job) => (job.earliest === null ? "–" : `${clock(job.earliest, store.now)} – ${job.latest === null ? "unknown" : clock(job.latest, store.now)}, likely ${job.likely === null ? "unknown" : clock(job.likely, store.now)}`)],
+      ["Forecast", "wide", (job) => job.likely, (job) => (job.earliest === null ? "–" : `${clock(job.earliest, store.now)} – ${job.latest === null ? "unknown" : clock(job.latest, store.now)}, likely ${job.likely === null ? "unknown" : clock(job.likely, store.now)}`)],
       ["Ends at the latest", "", (job) => job.deadline, (job) => when(job.deadline ?? end(job), store.now)],
     ], () => this.showTable(), (job) => ages([job.startedAt ?? job.reservedStart, job.deadline ?? end(job)], store.now));
     this.resize = new ResizeObserver(() => this.draw());
