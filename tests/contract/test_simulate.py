@@ -405,6 +405,13 @@ def test_help_on_a_narrow_terminal(simulating: Simulating, monkeypatch: pytest.M
     assert max(len(entry) for entry in text.splitlines() if "zonewise simulate" not in entry) <= 40
 
 
+def test_help_in_a_pipe_has_eighty_columns() -> None:
+    code = "from zonewise.cli import main; main(['simulate', '--help'])"
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=env)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
 def test_help_needs_no_arrays() -> None:
     """`zonewise --help` and completions load every command."""
     code = "import sys; from zonewise.cli import main; main(['simulate', '--help']); sys.exit('numpy' in sys.modules)"

@@ -66,7 +66,8 @@ EXAMPLES = {
 }
 _INTERRUPTED = 130
 _FORECAST_EVERY = 10
-_WIDTH = 100
+_WIDTH = 80
+"""Width in columns if the terminal has none, as in argparse."""
 _MIN_WIDTH = 30
 _MIN_MEANING = 50
 """Minimum width in columns for a meaning that is printed beside its name."""

@@ -28,5 +28,7 @@ def distribution_field(reader: FieldReader, name: str, default: float) -> Distri
         numbers = tuple(number for number in map(non_negative_number, listed) if number is not None)
         if kind in DISTRIBUTIONS and len(numbers) == len(listed) and DISTRIBUTIONS[kind].accepts(numbers):
             return Distribution(kind, numbers)
-    reader.report(name, f"neither a number from 0 on nor one of {', '.join(kind.syntax for kind in DISTRIBUTIONS.values())}")
+    reader.report(
+        name, f"neither a number from 0 on nor one of {', '.join(kind.syntax for kind in DISTRIBUTIONS.values())}"
+    )
     return Distribution("fixed", (default,))
