@@ -37,7 +37,7 @@ def describe_forecast(response: Mapping[str, Any], requests: str, now: float) ->
 def _unknown(response: Mapping[str, Any]) -> str:
     if response.get("neverFits") or not response.get("clusterQueue"):
         return "never"
-    return "unknown: jobs before it declare no walltime, and no similar ones have ended yet"
+    return "unknown: jobs before it declare no walltime, or are too many to simulate"
 
 
 def _time(time: float | None, now: float) -> str:

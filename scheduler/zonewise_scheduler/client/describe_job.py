@@ -129,8 +129,16 @@ def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:
         start = job.reserved_start
         return f"reserved, {_at(start, now)} at the latest"
     if explanation.start is not None:
-        return f"{_at(explanation.start, now)}, which is not reserved"
+        return f"{_at(explanation.start, now)}, {_not_reserved((job.position or 1) - 1)}"
     return "unknown: the workloads that must end first declare no walltime" if explanation.waits_for else ""
+
+
+def _not_reserved(jobs_before: int) -> str:
+    """Return the condition of a start that is not reserved: it leaves out the jobs before the job."""
+    if not jobs_before:
+        return "which is not reserved"
+    others = "the job" if jobs_before == 1 else f"one of the {jobs_before} jobs"
+    return f"unless {others} before it starts first; it is not reserved"
 
 
 def _forecast(job: JobFacts, now: float) -> str:

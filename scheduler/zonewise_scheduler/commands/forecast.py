@@ -29,8 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         "The controller simulates its queue with this job in it, and submits nothing. The start is unknown if jobs "
-        "before it declare no walltime. Status 0: a start is known; 1: the job never fits, or its start is unknown; 2: "
-        "unusable arguments, or no read API."
+        "before it declare no walltime, or are too many to simulate. Status 0: a start is known; 1: the job never "
+        "fits, or its start is unknown; 2: unusable arguments, or no read API."
     )
     add = parser.add_argument
     add("-p", "--queue", "--partition", metavar="QUEUE", default="", help="LocalQueue of the job (default: "

@@ -29,12 +29,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     from zonewise_scheduler.client.job_selection import SORT_COLUMNS, read_states
 
     parser.epilog = (
-        "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the lowest "
-        "share is next. START is the likely start of a pending job, and LATEST the latest one. Both are unknown if "
-        "jobs before it declare no walltime. WAITED is the time from the creation of a "
-        "finished job to its last start, and RUN the time from this start to its end. For more columns, use -o wide. "
-        "Status 0: done; 1: there is no such queue; "
-        "2: unusable arguments, or no API server."
+        "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the "
+        "lowest share is next. START is the likely start of a pending job, and LATEST the latest one. Both are "
+        "unknown if jobs before it declare no walltime, or are too many to simulate. WAITED is the time from the "
+        "creation of a finished job to its last start, and RUN the time from this start to its end. For more columns, "
+        "use -o wide. Status 0: done; 1: there is no such queue; 2: unusable arguments, or no API server."
     )
     parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="LocalQueue or ClusterQueue whose jobs "
         "to list")  # fmt: skip

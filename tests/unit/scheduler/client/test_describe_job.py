@@ -99,8 +99,18 @@ def test_eighty_columns() -> None:
         (ExplanationFacts(never_fits=True), WAITING, "never: it does not fit even when all others have ended"),
         (
             ExplanationFacts(start=NOW + 60),
-            replace(WAITING, reserved_start=None),
+            replace(WAITING, reserved_start=None, position=1),
             "at 00:01 UTC (in 1m), which is not reserved",
+        ),
+        (
+            ExplanationFacts(start=NOW + 60),
+            replace(WAITING, reserved_start=None, position=2),
+            "at 00:01 UTC (in 1m), unless the job before it starts first; it is not reserved",
+        ),
+        (
+            ExplanationFacts(start=NOW + 60),
+            replace(WAITING, reserved_start=None),
+            "at 00:01 UTC (in 1m), unless one of the 2 jobs before it starts first; it is not reserved",
         ),
         (
             ExplanationFacts(("ns/a",)),
