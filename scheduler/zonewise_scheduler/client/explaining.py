@@ -18,7 +18,7 @@ from zonewise_scheduler.client.explanation_facts import read_explanation
 from zonewise_scheduler.client.job_events import event_time, involved_name, is_about_an_earlier_job
 from zonewise_scheduler.client.job_facts import FINISHED, PENDING, has_ended, job_failure, read_job, with_row
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
-from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_unqueued_job, read_events
+from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_active_job, find_unqueued_job, read_events
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
@@ -49,7 +49,7 @@ def explain(session: Session, reference: str) -> Description | None:
         return _pod(session, name)
     if kind.lower() in _NODE_KINDS:
         return _node(session, name)
-    job = NamedJobs(session).find(reference)
+    job = find_active_job(session, reference) or NamedJobs(session).find(reference)
     if job is not None:
         return _job(session, job)
     return _without_workload(session, reference)
@@ -104,21 +104,21 @@ def _job(session: Session, job: JobFacts) -> Description:
 def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFacts]]:
     """Yield those jobs of Workloads that the user may read, by key: namespace/name.
 
-    Their deadlines are those of the read API, if it is available.
+    If one declares no walltime, its queue may declare one: the read API is asked for the deadlines of all.
     """
-    rows: dict[tuple[str, str], Json] = {}
-    if keys:
-        with contextlib.suppress(ReadApiUnavailable):
-            rows = session.read_api.workloads()
+    jobs: dict[str, JobFacts] = {}
     for key in keys:
         namespace, _, name = key.partition("/")
-        try:
+        with contextlib.suppress(Forbidden):
             workload = session.find(WORKLOADS, name, namespace=namespace)
-        except Forbidden:
-            continue
-        if workload is not None:
-            job = read_job(workload)
-            yield key, with_row(job, rows.get(job.key))
+            if workload is not None:
+                jobs[key] = read_job(workload)
+    rows: dict[tuple[str, str], Json] = {}
+    if any(job.walltime is None for job in jobs.values()):
+        with contextlib.suppress(ReadApiUnavailable):
+            rows = session.read_api.workloads()
+    for key, job in jobs.items():
+        yield key, with_row(job, rows.get(job.key))
 
 
 def _is_pod_of(pod: Json, job: JobFacts) -> bool:

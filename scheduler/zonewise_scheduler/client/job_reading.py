@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.labels import is_label_value
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.job_facts import FINISHED, has_ended, read_job, sorted_jobs, with_row
-from zonewise_scheduler.client.job_labels import QUEUE_LABEL
+from zonewise_scheduler.client.job_labels import JOB_UID_LABEL, QUEUE_LABEL
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.client.unqueued_jobs import unqueued_job, with_reason
@@ -165,6 +166,24 @@ class NamedJobs:
     def forget(self) -> None:
         """Discard the list of jobs, which have changed; the next name lists them again."""
         self._jobs = None
+
+
+def find_active_job(session: Session, reference: str) -> JobFacts | None:
+    """Return the unfinished job of a Job's name such as "train" or "job/train"; None if there is none.
+
+    The server selects the Workload by the Job's UID, so the Workloads of the namespace are not listed. Also returns
+    None if the user may not get Jobs. Raises KubeError.
+    """
+    try:
+        obj = find_unqueued_job(session, reference)
+    except Forbidden:
+        return None
+    uid = "" if obj is None else str(obj["metadata"].get("uid", ""))
+    if not uid or not is_label_value(uid):
+        return None
+    selected = session.list(WORKLOADS, scope=session.namespace, label_selector=f"{JOB_UID_LABEL}={uid}")
+    active = [job for job in map(read_job, selected) if job.uid == uid and job.state != FINISHED]
+    return max(active, key=lambda job: job.created_at or 0.0, default=None)
 
 
 def find_unqueued_job(session: Session, reference: str) -> Json | None:

@@ -109,6 +109,41 @@ def test_the_pods_of_a_node_end_by_the_deadlines_of_the_read_api() -> None:
     ]  # fmt: skip
 
 
+def labelled(uid: str, name: str, **status: Any) -> Json:
+    obj = workload(uid) | {"status": status}
+    obj["metadata"] |= {"name": name, "labels": {"kueue.x-k8s.io/job-uid": uid}}
+    return obj
+
+
+def test_the_workload_of_an_unfinished_job_is_selected_by_the_server() -> None:
+    """A cluster may have thousands of Workloads, and each of their users asks about one."""
+    job = {"metadata": {"name": "train", "namespace": "ns", "uid": "2"}, "spec": {}}
+    read: list[Resource] = []
+
+    class Recording(_Listed):
+        def read(self, resource: Resource, read_one: Callable[[Json], object], *, scope: str) -> list[object]:
+            read.append(resource)
+            return super().read(resource, read_one, scope=scope)
+
+    objects = {JOBS: [job], WORKLOADS: [labelled("1", "earlier"), labelled("2", "w-2")]}
+    session = Recording(objects, read_api=_Rows({}, {"w-2": {}}))
+    description = explain(cast("Session", session), "job/train")
+    assert description is not None
+    assert (description.document["workload"], WORKLOADS in read) == ("w-2", False)
+
+
+def test_a_workload_that_has_finished_or_has_no_label_is_searched_among_all() -> None:
+    job = {"metadata": {"name": "train", "namespace": "ns", "uid": "2"}, "spec": {}}
+    finished = labelled("2", "w-2", conditions=[{"type": "Finished", "status": "True"}])
+    plain = labelled("2", "w-2")
+    plain["metadata"]["labels"] = {}
+    for obj in (finished, plain):
+        session = _Listed({JOBS: [job], WORKLOADS: [obj]}, read_api=_Rows({}, {"w-2": {}}))
+        description = explain(cast("Session", session), "train")
+        assert description is not None
+        assert description.document["workload"] == "w-2"
+
+
 def event(message: str, at: str = "2025-12-31T23:59:00Z", **involved: str) -> Json:
     return {"reason": "Admitted", "message": message, "lastTimestamp": at,
             "involvedObject": {"name": "train", **involved}}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zonewise_scheduler.client import job_labels, pod_facts
 from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
+from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 from zonewise_scheduler.quota.api import job_pod_sets, job_priority
 
@@ -16,6 +17,7 @@ def test_names_match_the_planner() -> None:
 
 
 def test_names_match_the_controller() -> None:
+    assert job_labels.JOB_UID_LABEL == JOB_UID_LABEL
     assert pod_facts.WORKLOAD_ANNOTATION == WORKLOAD_ANNOTATION
     for reason in ("TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "Evicted", "", "UnexpectedAdmissionError"):
         pod = pod_facts.PodFacts("ns", "p", "n", "Failed", {}, reason=reason)
