@@ -298,6 +298,7 @@ def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.M
         (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is also the file of the JSON: write the picture to"),
         (("--json-jobs",), "--json-jobs works only with --json"),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
+        (("--explain", "a/b"), "--explain works only with --replay"),
     ],
 )
 def test_mistakes(simulating: Simulating, arguments: tuple[str, ...], printed: str) -> None:

@@ -230,11 +230,11 @@ def _check_source(arguments: Namespace) -> None:
     if arguments.replay is not None and arguments.trace is not None:
         raise CommandError(f"{arguments.trace}: --replay takes no TRACE: remove one of them")
     if arguments.replay is None:
-        if arguments.trace is None:
-            raise CommandError("TRACE is missing; see `zonewise simulate --help`")
         for name in ("explain", "at"):
             if getattr(arguments, name) is not None:
                 raise CommandError(f"--{name} works only with --replay")
+        if arguments.trace is None:
+            raise CommandError("TRACE is missing; see `zonewise simulate --help`")
 
 
 def _check_sweep(arguments: Namespace) -> None:

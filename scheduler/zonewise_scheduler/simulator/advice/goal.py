@@ -13,11 +13,15 @@ import re
 from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.phrases import first_names
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zonewise_scheduler.simulator.history import History, JobHistory
 
+MAX_NAMED = 6
+"""Maximum number of names that an error lists; others are counted."""
 EXAMPLE = "p95 wait of queue gpu <= 1h"
 _GOAL = re.compile(
     r"(?P<statistic>mean|longest|p(?P<percent>\d{1,2}(?:\.\d{1,3})?|100))\s+wait"
@@ -99,7 +103,7 @@ def measure(goal: Goal, history: History) -> Measurement:
     if not waits:
         group, name = goal.selection
         names = _names(group, history.jobs)
-        known = f"the trace has {', '.join(names)}" if names else "the trace names none"
+        known = f"write one of {first_names(names, MAX_NAMED)}" if names else "the trace names none"
         raise ValueError(f"no job of {group} {name}: {known}" if group else "the trace has no jobs")
     wait = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
     return Measurement(wait, len(waits), wait <= goal.bound)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from zonewise_common.phrases import first_names
 from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, is_memory
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota, resource_quotas
+from zonewise_scheduler.simulator.advice.goal import MAX_NAMED
 from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.pool_log import MAX_PROCESSORS
@@ -247,7 +249,7 @@ def find_quota(source: Scenario, text: str) -> tuple[QuotaTarget, int]:
     ]
     if len(matching) != 1:
         problem = "names no limited quota" if not matching else "names more than one quota"
-        known = ", ".join(f"quota:{target}" for target in matching or quotas) or "none"
+        known = first_names([f"quota:{target}" for target in matching or quotas], MAX_NAMED) or "none"
         raise InputError("--advise", f"quota{':' * bool(text)}{text} {problem}: write one of {known}")
     return matching[0], quotas[matching[0]]
 

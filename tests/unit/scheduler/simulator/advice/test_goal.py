@@ -73,9 +73,9 @@ def test_errors_show_the_expected_form(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("p95 wait of queue a <= 1", "no job of queue a: the trace has cpu, gpu"),
-        ("p95 wait of kind a <= 1", "no job of kind a: the trace has large, small"),
-        ("p95 wait of resource a <= 1", "no job of resource a: the trace has cpu, nvidia.com/gpu"),
+        ("p95 wait of queue a <= 1", "no job of queue a: write one of cpu, gpu"),
+        ("p95 wait of kind a <= 1", "no job of kind a: write one of large, small"),
+        ("p95 wait of resource a <= 1", "no job of resource a: write one of cpu, nvidia.com/gpu"),
     ],
 )
 def test_a_selection_without_jobs(text: str, message: str) -> None:

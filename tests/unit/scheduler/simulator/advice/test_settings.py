@@ -173,3 +173,9 @@ def test_nodes_need_a_number(spec: str) -> None:
 def test_a_number_of_nodes() -> None:
     assert parse_node_count("64x48x256Gi") == (64, "x48x256Gi")
     assert parse_node_count("64") == (64, "")
+
+
+def test_an_error_lists_only_the_first_of_many_quotas() -> None:
+    many = SCENARIO._replace(queues=tuple(SCENARIO.queues[0]._replace(name=f"q{i}") for i in range(9)))
+    with pytest.raises(InputError, match=r"write one of quota:q0:cpu:spot, quota:q0:cpu:fast, .* and \d+ more$"):
+        find_quota(many, "")
