@@ -18,8 +18,9 @@ def pod(name: str, workload: str = "") -> PodFacts:
     return PodFacts("ns", name, "node-0", "Running", {"cpu": 4000}, workload)
 
 
-def job(workload: str, **times: float) -> JobFacts:
-    return JobFacts("ns", workload, "Job", "batch/v1", workload, "gpu", "Admitted", started_at=NOW - 1800, **times)
+def job(workload: str, walltime: float | None = None, deadline: float | None = None) -> JobFacts:
+    times: dict[str, Any] = {"started_at": NOW - 1800, "walltime": walltime, "deadline": deadline}
+    return JobFacts("ns", workload, "Job", "batch/v1", workload, "gpu", "Admitted", **times)
 
 
 def description(*pods: PodFacts, jobs: tuple[JobFacts, ...]) -> Description:
@@ -48,8 +49,8 @@ def test_pods_are_listed_in_the_order_in_which_their_jobs_end() -> None:
 
 
 def test_the_document_has_the_deadline_of_each_pod() -> None:
-    end: dict[str, Any] = {"walltime": 7200, "deadline": NOW + 5400}
-    document = description(pod("a-0", "a"), pod("web"), pod("b-0", "b"), jobs=(job("a", **end),)).document
+    jobs = (job("a", walltime=7200, deadline=NOW + 5400),)
+    document = description(pod("a-0", "a"), pod("web"), pod("b-0", "b"), jobs=jobs).document
     fields = [(each["workload"], each["deadline"], each["requests"]) for each in document["pods"]]
     cpus = {"cpu": "4"}
     assert fields == [("a", "2026-01-01T01:30:00Z", cpus), (None, None, cpus), ("b", None, cpus)]

@@ -118,18 +118,18 @@ def labelled(uid: str, name: str, **status: Any) -> Json:
 def test_the_workload_of_an_unfinished_job_is_selected_by_the_server() -> None:
     """A cluster may have thousands of Workloads, and each of their users asks about one."""
     job = {"metadata": {"name": "train", "namespace": "ns", "uid": "2"}, "spec": {}}
-    read: list[Resource] = []
+    listed: list[Resource] = []
 
     class Recording(_Listed):
-        def read(self, resource: Resource, read_one: Callable[[Json], object], *, scope: str) -> list[object]:
-            read.append(resource)
-            return super().read(resource, read_one, scope=scope)
+        def read(self, resource: Resource, read: Callable[[Json], object], *, scope: str) -> list[object]:
+            listed.append(resource)
+            return super().read(resource, read, scope=scope)
 
     objects = {JOBS: [job], WORKLOADS: [labelled("1", "earlier"), labelled("2", "w-2")]}
     session = Recording(objects, read_api=_Rows({}, {"w-2": {}}))
     description = explain(cast("Session", session), "job/train")
     assert description is not None
-    assert (description.document["workload"], WORKLOADS in read) == ("w-2", False)
+    assert (description.document["workload"], WORKLOADS in listed) == ("w-2", False)
 
 
 def test_a_workload_that_has_finished_or_has_no_label_is_searched_among_all() -> None:
