@@ -80,8 +80,8 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     queue = f"LocalQueue {job.local_queue or '(none)'}"
     yield Detail("queue", [queue + (f", ClusterQueue {job.cluster_queue}" if job.cluster_queue else "")])
     yield Detail("requests", list(_requests(job)))
-    walltime = "none is declared, so its end is unknown" if job.walltime is None else short_duration(job.walltime)
-    yield Detail("walltime", [walltime])
+    unknown_end = "" if job.state == FINISHED else ", so its end is unknown"
+    yield Detail("walltime", [short_duration(job.walltime) or f"none is declared{unknown_end}"])
     yield Detail("reason", [job.reason if job.state != ADMITTED else ""])
     clauses = message_clauses(job.message) if job.state == PENDING else [job.message]
     yield Detail("why", clauses if job.state != ADMITTED else [])

@@ -51,6 +51,8 @@ def test_a_finished_job_states_its_wait_and_its_run() -> None:
     }
     for line, job in cases.items():
         assert text(job)[1].startswith(line)
+    assert "walltime  none is declared" in text(replace(finished, walltime=None))
+    assert "walltime  none is declared, so its end is unknown" in text(replace(RUNNING, walltime=None))
 
 
 def test_why_a_job_waits() -> None:
