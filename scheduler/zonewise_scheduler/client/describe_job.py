@@ -79,6 +79,7 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     yield Detail("state", [_state(job, now)], {ADMITTED: "good", STOPPING: "warning"}.get(job.state, ""))
     queue = f"LocalQueue {job.local_queue or '(none)'}"
     yield Detail("queue", [queue + (f", ClusterQueue {job.cluster_queue}" if job.cluster_queue else "")])
+    yield Detail("priority", [str(job.priority) if job.priority else ""])
     yield Detail("requests", list(_requests(job)))
     unknown_end = "" if job.state == FINISHED else ", so its end is unknown"
     yield Detail("walltime", [short_duration(job.walltime) or f"none is declared{unknown_end}"])

@@ -90,6 +90,11 @@ def test_no_more_than_twenty_workloads_are_read(waiting: int, preempted: int) ->
     assert sum(key.startswith("ns/p") for key in shown) == min(preempted, MAX_BLOCKERS)
 
 
+def test_a_priority_other_than_the_default_is_shown() -> None:
+    assert "priority  -5" in text(replace(WAITING, priority=-5))
+    assert not any(line.startswith("priority") for line in text(WAITING))
+
+
 def test_eighty_columns() -> None:
     context = JobContextFacts(BLOCKED, {"ns/job-a-12345": RUNNING})
     assert max(map(len, text(WAITING, context, width=80))) <= 80
