@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import select
 import sys
 
 from zonewise_common.cli.command import CommandError
@@ -27,6 +29,21 @@ def write(text: str, path: str) -> None:
     except OSError as error:
         where = "standard output" if path == STANDARD_OUTPUT else path
         raise CommandError(f"cannot write to {where}: {error.strerror}") from error
+
+
+def check_reader() -> None:
+    """Raise BrokenPipeError if standard output is a pipe that nobody reads any more, as in `... --watch | head`.
+
+    Without a write, only poll(2) notices it, as in GNU tail --follow: POLLERR of a pipe, POLLHUP of a socket.
+    """
+    try:
+        descriptor = sys.stdout.fileno()
+    except io.UnsupportedOperation:  # it is no file, as in tests
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def supports_unicode() -> bool:

@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from zonewise_common.cli.output import STANDARD_OUTPUT, write
+from zonewise_common.cli.output import STANDARD_OUTPUT, check_reader, write
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -39,6 +39,8 @@ def show(
 ) -> None:
     """Write the text once; with `watch`, write it whenever it changes, until an exception ends the loop.
 
+    BrokenPipeError ends it once nobody reads the output any more, even if the text does not change.
+
     A terminal is cleared before each text. Otherwise a blank line separates two texts. `wait` defaults to time.sleep.
     """
     before = None
@@ -51,6 +53,7 @@ def show(
         if not watch:
             return
         (wait or time.sleep)(interval)
+        check_reader()
 
 
 def _interval(text: str) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from zonewise_common.cli.command import CommandError
-from zonewise_common.cli.output import STANDARD_OUTPUT, supports_unicode, write
+from zonewise_common.cli.output import STANDARD_OUTPUT, check_reader, supports_unicode, write
 
 
 def _standard_output(monkeypatch: pytest.MonkeyPatch, encoding: str) -> io.BytesIO:
@@ -55,3 +56,21 @@ def test_write_names_standard_output_where_it_is_full(monkeypatch: pytest.Monkey
 def test_supports_unicode(encoding: str, supported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     _standard_output(monkeypatch, encoding)
     assert supports_unicode() is supported
+
+
+def test_a_pipe_without_a_reader_is_noticed_without_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        check_reader()
+        os.close(reader)
+        with pytest.raises(BrokenPipeError):
+            check_reader()
+
+
+def test_a_file_needs_no_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _standard_output(monkeypatch, "utf-8")
+    check_reader()
+    with (tmp_path / "out").open("w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        check_reader()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,15 @@ def test_a_watch_shows_what_changes(interactive: bool, shown: str, capsys: pytes
     with pytest.raises(KeyboardInterrupt):
         show(texts.pop, Terminal(interactive=interactive), watch=True, wait=wait_until(texts))
     assert capsys.readouterr().out == shown
+
+
+def test_a_watch_ends_once_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `zonewise queue --watch | head -1`, while the text does not change."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError):
+            show(lambda: "a\n", Terminal(), watch=True, wait=lambda _: os.close(reader))
 
 
 def test_without_a_watch_it_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
