@@ -32,7 +32,7 @@ def write(text: str, path: str) -> None:
 
 
 def check_reader() -> None:
-    """Raise BrokenPipeError if standard output is a pipe that nobody reads any more, as in `... --watch | head`.
+    """Raise BrokenPipeError if standard output is a pipe whose reader has closed it, as in `... --watch | head`.
 
     Without a write, only poll(2) notices it, as in GNU tail --follow: POLLERR of a pipe, POLLHUP of a socket.
     """

@@ -39,7 +39,7 @@ def show(
 ) -> None:
     """Write the text once; with `watch`, write it whenever it changes, until an exception ends the loop.
 
-    BrokenPipeError ends it once nobody reads the output any more, even if the text does not change.
+    BrokenPipeError ends it once the reader has closed the output, even if the text does not change.
 
     A terminal is cleared before each text. Otherwise a blank line separates two texts. `wait` defaults to time.sleep.
     """

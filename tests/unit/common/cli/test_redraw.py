@@ -36,7 +36,7 @@ def test_a_watch_shows_what_changes(interactive: bool, shown: str, capsys: pytes
     assert capsys.readouterr().out == shown
 
 
-def test_a_watch_ends_once_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_ends_once_its_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with `zonewise queue --watch | head -1`, while the text does not change."""
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as output:
