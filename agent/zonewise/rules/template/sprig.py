@@ -14,7 +14,7 @@ from zonewise.rules.types import RuleError
 from zonewise.rules.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zonewise.rules.template.values import Value
 
@@ -55,21 +55,31 @@ def _trim_suffix(suffix: str, text: str) -> str:
 
 
 def _title(text: str) -> str:
-    return re.sub(r"(?<![\w'])\w", lambda match: match[0].upper(), text)
+    """Return a text with upper-case letters after separators: ASCII except letters, digits and "_", and white space
+    (Go's strings.Title).
+    """
+    return re.sub(r"(?<!\w)(?<![^\x00-\x7f\s])\w", lambda match: match[0].upper(), text)
 
 
 def _trunc(count: Value, text: Value) -> str:
-    limit, content = number_of(count, "trunc"), text_of(text, "trunc")
-    if limit < 0 and len(content) + limit > 0:
-        return content[limit:]
-    return content[:limit] if 0 <= limit < len(content) else content
+    limit, content = number_of(count, "trunc"), encoded(text_of(text, "trunc"))
+    start = len(content) + limit if limit < 0 else 0
+    return _part(content, max(start, 0), len(content) if limit < 0 else limit)
 
 
 def _substr(start: Value, end: Value, text: Value) -> str:
-    first, last, content = number_of(start, "substr"), number_of(end, "substr"), text_of(text, "substr")
-    if first < 0:
-        return content[: max(last, 0)]
-    return content[first:] if last < 0 or last > len(content) else content[first:last]
+    first, last = number_of(start, "substr"), number_of(end, "substr")
+    content = encoded(text_of(text, "substr"))
+    if first >= 0 and not 0 <= last <= len(content):
+        last = len(content)
+    if not max(first, 0) <= last <= len(content):
+        raise RuleError(f"substr: {first} to {last} is out of range: the string has {len(content)} bytes")
+    return _part(content, max(first, 0), last)
+
+
+def _part(content: bytes, start: int, end: int) -> str:
+    """Return a part of a text's bytes, in which a divided character becomes U+FFFD, as Go writes it in JSON."""
+    return content[start:end].decode("utf-8", "replace")
 
 
 def _repeat(count: Value, text: Value) -> str:
@@ -116,11 +126,16 @@ def _split(separator: str, text: str) -> Value:
 
 def _join(separator: Value, value: Value) -> str:
     items = as_list(value)
-    texts = [printed(value)] if items is None else [to_text(item) for item in items if item is not None]
+    texts = [printed(value)] if items is None and value is not None else _texts(items or [])
     joint = text_of(separator, "join")
     if sum(map(len, texts)) + len(joint) * len(texts) > 1 << 20:
         raise RuleError("join: the result is too long")
     return limited(joint.join(texts))
+
+
+def _texts(items: Sequence[Value]) -> list[str]:
+    """Return the items as texts, without nil (sprig's strslice)."""
+    return [to_text(item) for item in items if item is not None]
 
 
 def _first(value: Value) -> Value:
@@ -159,6 +174,8 @@ def _concat(*values: Value) -> Value:
 def _slice(value: Value, *bounds: Value) -> Value:
     items = items_of(value, "slice")
     first, last = ([number_of(bound, "slice") for bound in bounds] + [0, len(items)][len(bounds) :])[:2]
+    if not items:
+        return []
     if not 0 <= first <= last <= len(items):
         raise RuleError(f"slice: {first} to {last} is out of range: the list has {len(items)} elements")
     return items[first:last]
@@ -260,7 +277,7 @@ def _reverse(value: Value) -> Value:
 
 
 def _sort_alpha(value: Value) -> Value:
-    return sorted(map(to_text, items_of(value, "sortAlpha")))
+    return sorted(_texts(items_of(value, "sortAlpha")))
 
 
 def _empty(value: Value) -> bool:
