@@ -10,6 +10,7 @@ import contextlib
 import socket
 import threading
 import time
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -41,6 +42,8 @@ _DEFAULT_WINDOW = (1 << 16) - 1
 _CONNECT_TIMEOUT = 1.0
 """Seconds. With any timeout, connecting to a unix socket never waits: it fails if the server's queue is full
 (unix(7))."""
+_MAX_MESSAGE = 32 << 20
+"""Maximum bytes of a response; without it, a broken server could take all of the node's memory within a deadline."""
 _STREAM = 1  # the first stream of a client
 _PREFIX = 5  # bytes before each message: a flag for compression, and the length
 _MAX_DETAILS = 300  # maximum characters of a server's details in the log
@@ -80,9 +83,9 @@ class Channel:
 
     def call(self, method: str, request: bytes, timeout: float) -> bytes:
         """Return the response of a method that has one response, within `timeout` seconds."""
-        responses = list(self._responses(method, request, timeout))
+        responses = list(islice(self._responses(method, request, timeout), 2))
         if len(responses) != 1:
-            raise BadResponse(f"{method} on {self._path}: {len(responses)} responses instead of one")
+            raise BadResponse(f"{method} on {self._path}: {'several' if responses else 'no'} responses instead of one")
         return responses[0]
 
     def stream(self, method: str, request: bytes) -> Iterator[bytes]:
@@ -195,6 +198,8 @@ class _Call:
             end = _PREFIX + int.from_bytes(self._received[1:_PREFIX], "big")
             if self._received[0]:
                 raise _CallError("INTERNAL", "the response is compressed")
+            if end - _PREFIX > _MAX_MESSAGE:
+                raise _CallError("INTERNAL", f"the response has {end - _PREFIX} bytes, more than {_MAX_MESSAGE}")
             if len(self._received) < end:
                 return
             message = bytes(self._received[_PREFIX:end])
