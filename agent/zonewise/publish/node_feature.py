@@ -100,7 +100,7 @@ class FeatureWriter:
     def __init__(self, client: FeatureClient, target: LabelTarget) -> None:
         self._client = client
         self._target = target
-        self._owners: list[Object] | None = None
+        self._own_pod: list[Object] | None = None
 
     def write(self, labels: Mapping[str, str], features: Features) -> int:
         """Make the object equal to the desired one; return the bytes sent, 0 if it was equal already.
@@ -139,10 +139,13 @@ class FeatureWriter:
         return object_name(self._target.node, self._target.instance)
 
     def _owner_references(self) -> list[Object]:
-        """Return the agent's pod and its DaemonSet; the Node if there is no pod or the pod may not be read."""
-        if self._owners is None:
-            self._owners = self._pod_owners() or self._node_owner()
-        return self._owners
+        """Return the agent's pod and its DaemonSet; the Node if there is no pod or the pod may not be read.
+
+        The agent never outlives its pod. It may outlive its Node: a new Node of the same name has another UID.
+        """
+        if self._own_pod is None:
+            self._own_pod = self._pod_owners()
+        return self._own_pod or self._node_owner()
 
     def _pod_owners(self) -> list[Object]:
         if not self._target.pod:

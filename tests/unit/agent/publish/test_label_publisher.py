@@ -251,6 +251,16 @@ def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
     assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["n-1"]
 
 
+def test_a_new_node_of_the_same_name_owns_the_object() -> None:
+    """Otherwise, the garbage collector would remove the object again after each write."""
+    cluster = with_nfd()
+    agent = Agent(cluster, "nodefeature", LabelTarget(NODE, NAMESPACE))
+    agent.publish()
+    cluster.objects[NODES.kind, NODE]["metadata"]["uid"] = "n-2"
+    agent.publish(LABELS | {A: "2"})
+    assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["n-2"]
+
+
 @pytest.mark.parametrize("target", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
 def test_an_impossible_object(target: LabelTarget) -> None:
     """Without a namespace or a valid node name, a requested object is a problem; otherwise, the Node is labelled."""
