@@ -46,7 +46,7 @@ def _xid(event: DeviceEvent) -> Sign:
 
 
 def _sxid(event: DeviceEvent) -> Sign:
-    severity, clearing = (Severity.NOTE, Clearing.QUIET) if event.fatal is False else _FATAL
+    severity, clearing = _FATAL if event.fatal else (Severity.NOTE, Clearing.QUIET)
     message = f"SXID {event.code} of an NVSwitch"
     return _sign(event, f"sxid-{event.code}", Verdict.HARDWARE, severity, message, _NVSWITCH, clearing)
 

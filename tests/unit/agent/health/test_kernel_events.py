@@ -66,10 +66,19 @@ def test_the_severity_of_an_error_in_old_and_new_kernels(word: str, kind: str, s
     assert event_sign(event, 1.0).severity is severity
 
 
+@pytest.mark.parametrize(("word", "severity"), [("Fatal", Severity.FAILED), ("Non-fatal", Severity.NOTE)])
+def test_the_severity_of_an_nvswitch_error(word: str, severity: Severity) -> None:
+    line = f"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, {word}, Link 30 LTSSM Fault Up"
+    (event,) = device_events(parse_records(line, None))
+    assert event_sign(event, 1.0).severity is severity
+
+
 @pytest.mark.parametrize("line", [
     "NVRM: GPU at PCI:0000:3b:00: GPU-8f3d", "NVRM: loading NVIDIA UNIX Open Kernel Module",
     "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
     "pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "usb 1-1: new device", "", ";",
+    "nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, Severity 0 Engine instance 44 Sub-engine instance 00",
+    "nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, Data {0x0000002b, 0x0000002b, 0x00000000, 0x0000002b}",
 ])  # fmt: skip
 def test_other_lines_are_not_events(line: str) -> None:
     assert list(device_events(parse_records(line, None))) == []
