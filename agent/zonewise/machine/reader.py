@@ -29,6 +29,7 @@ Examples: the speed of a link that is down, an unused GID, a counter that the ha
 
 _EMPTY_TEXTS = frozenset({"", "(null)", "<unknown>", "N/A"})
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MAX_SIZE = (1 << 32) - 1  # bytes; the kernel has an unsigned int for the size of a cache: include/linux/cacheinfo.h
 _MAX_DIGITS = 20  # an unsigned 64-bit number has at most 20 decimal digits; a longer one is damage
 _ATTRIBUTES = "sys/"  # below this path every attribute ends in a newline (fs/sysfs/file.c, sysfs_emit), ...
 _FIRMWARE = "sys/firmware/"  # ... except the firmware's own binary data
@@ -161,7 +162,7 @@ class Reader:
         return self._parsed(path, lambda text: parse_integer(text, base), "a number", fact, rule, needed)
 
     def size(self, path: str, *, fact: str = "", rule: str = "the size in the file", needed: str = "") -> int | None:
-        """Return a size in bytes from a text such as "32K"."""
+        """Return the size of a cache in bytes, from a text such as "32K"."""
         return self._parsed(path, parse_size, "a size", fact, rule, needed)
 
     def cpus(
@@ -273,11 +274,11 @@ def parse_integer(text: str, base: int = 10) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a text such as "32K" or "1024 kB"; raise ValueError."""
+    """Return the size of a cache in bytes, from a text such as "32K" or "1024 kB"; raise ValueError."""
     digits = text.rstrip("kKMGBib ")
     unit = text[len(digits) :].strip().rstrip("B").rstrip("i").upper()
     value = parse_integer(digits)
-    if value < 0 or unit not in _SIZE_UNITS:
+    if unit not in _SIZE_UNITS or not 0 <= value * _SIZE_UNITS[unit] <= _MAX_SIZE:
         raise ValueError(f"not a size: {text[:80]!r}")
     return value * _SIZE_UNITS[unit]
 

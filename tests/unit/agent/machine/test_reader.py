@@ -186,6 +186,13 @@ def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
+@pytest.mark.parametrize("text", ["18446744073709551615", "4194304K", "4G", "-1K", "0bK"])
+def test_impossible_sizes(text: str) -> None:
+    """No kernel prints the size of a cache of 4 GiB or more."""
+    with pytest.raises(ValueError, match="not a size: "):
+        parse_size(text)
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_number_or_a_value_error(text: str) -> None:
     """For any text, the parsers return a value in range or raise ValueError."""
