@@ -3,6 +3,9 @@
 A record of /dev/kmsg is "priority,sequence,microseconds,flags;message", followed by continuation lines that begin with
 a space (Documentation/ABI/testing/dev-kmsg). A line of dmesg is "[seconds] message". Both times count from boot, by a
 clock that stops while the machine sleeps.
+
+Programs can write to the log as well, and some forward the logs of others to it. The kernel gives their records a
+facility other than 0, which shows the origin of each record reliably (the same document).
 """
 
 from __future__ import annotations
@@ -33,8 +36,11 @@ _EPOCH = 1e9
 """More seconds than any machine is up: a larger number counts from 1970."""
 _MAX_LINE = 4096
 """Maximum characters of a text line: a record has at most 1 KiB (PRINTKRB_RECORD_MAX)."""
+_FACILITY_SHIFT = 3  # a priority has the facility above the three bits of the level (kernel/printk/printk.c)
 _KMSG = re.compile(r"(?P<priority>\d{1,6}),(?P<sequence>\d{1,20}),(?P<microseconds>\d{1,20}),[^;]*;(?P<message>.*)")
-_DMESG = re.compile(r"(?:<\d{1,3}>)?\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9})\](?:\[[^\]]*\])? ?(?P<message>.*)")
+_DMESG = re.compile(
+    r"(?:<(?P<priority>\d{1,3})>)?\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9})\](?:\[[^\]]*\])? ?(?P<message>.*)"
+)
 
 
 class LogRecord(NamedTuple):
@@ -48,18 +54,21 @@ class LogRecord(NamedTuple):
 
 
 def parse_records(text: str, booted_at: float | None) -> Iterator[LogRecord]:
-    """Yield the records of a text in either format; a line without a time becomes a record without one."""
+    """Yield the kernel's records in a text of either format; a line without a time becomes a record without one."""
     for line in text.splitlines():
         line = line[:_MAX_LINE]
         if line[:1] in ("", " "):  # a continuation line: key=value of the device
             continue
-        if match := _KMSG.fullmatch(line):
+        match = _KMSG.fullmatch(line) or _DMESG.fullmatch(line)
+        if match is None:
+            yield LogRecord(None, None, line)
+        elif int(match["priority"] or 0) >> _FACILITY_SHIFT:
+            continue
+        elif match.re is _KMSG:
             at = None if booted_at is None else booted_at + int(match["microseconds"]) / 1e6
             yield LogRecord(int(match["sequence"]), at, match["message"])
-        elif match := _DMESG.fullmatch(line):
-            yield LogRecord(None, _at(float(f"{match['seconds']}.{match['fraction']}"), booted_at), match["message"])
         else:
-            yield LogRecord(None, None, line)
+            yield LogRecord(None, _at(float(f"{match['seconds']}.{match['fraction']}"), booted_at), match["message"])
 
 
 def _at(seconds: float, booted_at: float | None) -> float | None:

@@ -27,6 +27,12 @@ def test_both_formats() -> None:
     assert next(parse_records(text, None)).at is None
 
 
+@pytest.mark.parametrize("line", [f"12,7,2500000,-;{XID}", f"30,7,2500000,-;dcgm: {XID}", f"<12>[    2.5] {XID}"])
+def test_records_of_programs_are_ignored(line: str) -> None:
+    """A program that forwards or quotes a line of the kernel raises no event."""
+    assert list(parse_records(line, 100.0)) == []
+
+
 def test_a_live_log_is_read_once(tmp_path: Path) -> None:
     """A FIFO stands in for /dev/kmsg: it has no end either, and only new content makes it readable."""
     path = str(tmp_path / "kmsg")
