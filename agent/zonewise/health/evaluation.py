@@ -8,8 +8,9 @@ The states of one fault, which is one rule on one device:
 | suspected | - | active after `confirm` seconds | none |
 | active | active, counted | active | none after `settle` seconds and the event in `clearing` |
 
-Invariants: a fault never ends because its source is silent or the agent was restarted. Evaluating an observation
-twice does not raise a fault twice. The size of the state is bounded.
+Invariants: a fault never ends because its source is silent or the agent was restarted. A harmless event of
+the same rule does not end a fatal one. Evaluating an observation twice does not raise a fault twice. The size of the
+state is bounded.
 """
 
 from __future__ import annotations
@@ -182,7 +183,15 @@ def _with_event(before: Fault | None, sign: Sign, observation: HardwareObservati
     if before is None:
         return Fault(sign, at, at, 1, True, observation.boot_id)
     first, last = min(before.first, at), max(before.last, at)
-    return _with_pods(Fault(sign, first, last, before.occurrences + 1, True, observation.boot_id), before)
+    worst = _worse(before, sign, observation)
+    return _with_pods(Fault(worst, first, last, before.occurrences + 1, True, observation.boot_id), before)
+
+
+def _worse(before: Fault, sign: Sign, observation: HardwareObservation) -> Sign:
+    """Return the worse of a fault's sign and that of another event; a sign whose own event is over does not count."""
+    at = before.last if before.sign.event_at is None else before.sign.event_at
+    is_over = before.was_reset or _rebooted(before, observation) or _ends(before._replace(last=at), observation)
+    return sign if is_over or sign.severity >= before.sign.severity else before.sign
 
 
 def _with_pods(fault: Fault, before: Fault) -> Fault:

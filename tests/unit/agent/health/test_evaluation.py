@@ -23,11 +23,13 @@ from support.health_stories import (
     xid,
 )
 from zonewise.health.evaluation import evaluate
+from zonewise.health.kernel_events import device_events
 from zonewise.health.state import HealthState, decode_state, encode_state
 from zonewise.health.types import (
     MIG,
     Clearing,
     CpuReading,
+    DeviceEvent,
     DeviceId,
     LinkReading,
     MemoryReading,
@@ -36,6 +38,7 @@ from zonewise.health.types import (
     Severity,
     Verdict,
 )
+from zonewise.machine.kernel_log import LogRecord
 
 PORT = HEALTHY.ports["mlx5_0/1"]
 LOST_LANES = {"links": {**HEALTHY.links, FIRST: LinkReading(32.0, 8)}}
@@ -147,6 +150,44 @@ def test_a_driver_fault_lasts_until_the_reset() -> None:
     assert story.rules == ["xid-119"]
     story.last(120.0, **gpu(recovery_action=None, pcie_replays=0))
     assert story.rules == []
+
+
+def nvlink(at: float, *severities: str) -> tuple[DeviceEvent, ...]:
+    """Return events of one XID whose lines state their severity."""
+    lines = [f"NVRM: Xid (PCI:{FIRST[:-2]}): 149, NETIR_LINK_EVT {severity} XC0 i0 Link 00" for severity in severities]
+    return tuple(device_events([LogRecord(None, at, line) for line in lines]))
+
+
+@given(st.lists(st.sampled_from(["Fatal", "Nonfatal"]), min_size=1, max_size=5), st.booleans())
+def test_a_harmless_event_does_not_end_a_fatal_one(severities: list[str], at_once: bool) -> None:
+    """Without a reset, the fault is as severe as its worst event, in any order, and lasts as long as that."""
+    story = Story(restarts=True)
+    silent = gpu(recovery_action=None)
+    for group in [severities] if at_once else [[severity] for severity in severities]:
+        story.observe(5.0, events=nvlink(story.now + 5.0, *group), **silent)
+    (fault,) = story.state.active
+    is_fatal = "Fatal" in severities
+    assert fault.sign.severity is (Severity.FAILED if is_fatal else Severity.DEGRADED)
+    assert fault.occurrences == len(severities)
+    story.last(7200.0, **silent)
+    assert story.rules == (["xid-149"] if is_fatal else [])
+
+
+@pytest.mark.parametrize("end", ["reset", "reboot", "driver"])
+def test_a_harmless_event_after_the_end_of_a_fatal_one_is_harmless(end: str) -> None:
+    story = Story()
+    silent = gpu(recovery_action=None, pcie_replays=9)
+    story.observe(**silent)
+    story.observe(events=nvlink(story.now + 1.0, "Fatal"), **silent)
+    changes: dict[str, Any] = {
+        "reset": gpu(recovery_action=None, pcie_replays=0),
+        "reboot": {"boot_id": "boot-2", **gpu(recovery_action=None)},
+        "driver": gpu(recovery_action=0, pcie_replays=9),
+    }[end]
+    for _ in range(30 if end == "driver" else 1):  # the driver's word counts once the event is old
+        story.observe(60.0, events=nvlink(story.now + 60.0, "Nonfatal"), **changes)
+    (fault,) = story.state.active
+    assert fault.sign.severity is Severity.DEGRADED
 
 
 def test_an_event_belongs_to_the_pod_of_its_time_and_not_to_the_next() -> None:
