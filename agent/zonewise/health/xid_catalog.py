@@ -58,6 +58,7 @@ class XidRule(NamedTuple):
 
 
 DEVICE_PLUGIN_IGNORES = frozenset({13, 31, 43, 45, 68, 109})
+_NVLINK5 = range(144, 151)
 _HARMLESS = frozenset({"RESTART_APP", "IGNORE", "WORKFLOW_XID_45"})
 
 
@@ -109,7 +110,7 @@ _RULES = (
     XidRule(143, "GPU initialization error", _HARDWARE, _FAILED, _REBOOT, "RESET_GPU", True),
     *(
         XidRule(code, f"NVLink error ({unit})", _HARDWARE, _FAILED, _RESET, "WORKFLOW_NVLINK5_ERR")
-        for code, unit in enumerate(("SAW", "RLW", "TLW", "TREX", "NVLPW_CTRL", "NETIR", "MSE"), 144)
+        for code, unit in zip(_NVLINK5, ("SAW", "RLW", "TLW", "TREX", "NVLPW_CTRL", "NETIR", "MSE"), strict=True)
     ),
     XidRule(151, "key rotation error", _DRIVER, _DEGRADED, _REBOOT, "RESTART_VM"),
     XidRule(154, "the driver's recovery action has changed", _UNKNOWN, _NOTE, _QUIET, "XID_154"),
@@ -141,12 +142,12 @@ XID_RULES = {rule.code: rule for rule in _RULES}
 def xid_rule(code: int, *, fatal: bool | None = None) -> XidRule:
     """Return the rule for an XID; the verdict is unknown if the catalogue does not explain the XID.
 
-    `fatal` is the severity in the line itself: Blackwell's NVLink errors (144 to 150) are fatal or non-fatal, and
-    non-fatal ones need no reset.
+    `fatal` is the severity in the line itself: Blackwell's NVLink errors are fatal or non-fatal, and non-fatal ones
+    need no reset. It does not count for others: their lines contain the name of the program.
     """
     rule = XID_RULES.get(code)
     if rule is None:
         return XidRule(code, "not explained by NVIDIA's catalogue", _UNKNOWN, _NOTE, _QUIET, "CONTACT_SUPPORT")
-    if fatal is False and rule.severity is _FAILED:
+    if fatal is False and code in _NVLINK5:
         return rule._replace(severity=_DEGRADED, clearing=_QUIET)
     return rule

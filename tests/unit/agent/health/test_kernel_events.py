@@ -66,6 +66,12 @@ def test_the_severity_of_an_error_in_old_and_new_kernels(word: str, kind: str, s
     assert event_sign(event, 1.0).severity is severity
 
 
+def test_the_name_of_a_program_does_not_make_an_error_harmless() -> None:
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=non-fatal, GPU has fallen off the bus."
+    (event,) = device_events(parse_records(line, None))
+    assert event_sign(event, 1.0).severity is Severity.FAILED
+
+
 @pytest.mark.parametrize(("word", "severity"), [("Fatal", Severity.FAILED), ("Non-fatal", Severity.NOTE)])
 def test_the_severity_of_an_nvswitch_error(word: str, severity: Severity) -> None:
     line = f"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, {word}, Link 30 LTSSM Fault Up"
