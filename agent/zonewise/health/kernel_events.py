@@ -23,11 +23,8 @@ _ADDRESS = r"(?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}
 # kernel_rc.c names the GPU instance of an error, and its compute instance
 _MIG_INSTANCE = r"(?: GPU-I:(?P<gpu_instance>\d{1,4}))?(?: GPU-CI:(?P<compute_instance>\d{1,4}))?"
 _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}{_MIG_INSTANCE}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
-_SXID = (
-    re.compile(  # two more lines of the same error begin alike: "12028, Severity 1 Engine ..." and "12028, Data {...}"
-        rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}}), (?P<rest>Fatal|Non-fatal)\b"
-    )
-)
+# two more lines of the same error begin alike: "12028, Severity 1 Engine ..." and "12028, Data {...}"
+_SXID = re.compile(rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}}), (?P<rest>Fatal|Non-fatal)\b")
 _OFF_BUS = re.compile(rf"NVRM: .*?GPU (?:at )?{_ADDRESS}.*fallen off the bus")
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_ADDRESS}: RmInitAdapter failed")
 _AER = re.compile(  # older kernels print "Uncorrected", newer ones "Uncorrectable"
