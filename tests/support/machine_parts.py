@@ -64,7 +64,11 @@ def processors(shape: Processors, sizes: CacheSizes, model: str, zone_memory: in
             for number, held in enumerate(of_core)
         ),
         caches=tuple(_private_caches(of_core, sizes))
-        + tuple(Cache(3, "Unified", sizes.l3, held) for held in _runs(of_core, shape.cores) if sizes.l3),
+        + tuple(
+            Cache(3, "Unified", sizes.l3, held, number)
+            for number, held in enumerate(_runs(of_core, shape.cores))
+            if sizes.l3
+        ),
         zones=tuple(Zone(number, held, held, zone_memory, {}, {}, "cpu") for number, held in enumerate(zones)),
         memory=zone_memory * len(zones),
     )

@@ -46,9 +46,13 @@ def package_zones(machine: Machine) -> Iterator[Object]:
 
 
 def l3_zones(machine: Machine) -> Iterator[Object]:
-    """Yield the groups of CPUs that share an L3 cache, if they are parts of a NUMA node."""
+    """Yield the groups of CPUs that share an L3 cache, if they are parts of a NUMA node.
+
+    A cache without an id is omitted: the kubelet ignores it, and treats each package as one group (cadvisor
+    utils/sysfs/sysfs.go GetCacheInfo, cpumanager/topology/topology.go getUncoreCacheID).
+    """
     number = 0
-    for cache in _by_id(cache for cache in machine.caches if cache.level == 3):
+    for cache in _by_id(cache for cache in machine.caches if cache.level == 3 and cache.id is not None):
         zone = _partial_zone(machine, cache)
         if zone is not None:
             pairs = [(CPUS, cache.cpus), (CACHE_SIZE, cache.size)]

@@ -251,6 +251,13 @@ def test_l3_groups_that_split_a_zone() -> None:
     assert zone_objects(tiered_memory(), "L3") == {}
 
 
+def test_l3_groups_without_ids_are_omitted() -> None:
+    """The kubelet ignores caches whose directories have no file "id", as on many Arm machines."""
+    machine = big_machine()
+    nameless = tuple(cache._replace(id=None) for cache in machine.caches)
+    assert zone_objects(machine._replace(caches=nameless), "L3") == {}
+
+
 def test_packages_and_l3_groups_are_numbered_by_id() -> None:
     """On some machines, numbering does not start at the first package.
 
