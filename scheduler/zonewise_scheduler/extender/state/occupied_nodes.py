@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.nrt.holdings import UNATTRIBUTED, Holdings, holdings_key
 from zonewise_scheduler.nodes.assumed.exclusive_resources import holds_resources
-from zonewise_scheduler.nodes.node.node_info import available, extended_resources
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.nodes.preemption.release import memory_zones
 from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
@@ -65,7 +64,6 @@ class OccupiedNodes:
             for each in self._nominations.on_node(name, besides=uid, priority=priority)
             if each.preemptor.uid not in assumed  # the pod counts already
         ]
-        info = self._info(name)
         return OccupiedNode(
             name=name,
             reported=occupancy.reported,
@@ -75,8 +73,7 @@ class OccupiedNodes:
             unattributed=unattributed,
             leaving=tuple(_leaving(observed, held)),
             nominated=tuple(each.preemptor.shape for each in nominated),
-            available=None if info is None else available(info),
-            extended_resources=frozenset() if info is None else extended_resources(info),
+            info=self._info(name),
         )
 
     def _after(self, state: NodeState, shapes: Iterable[PodShape]) -> NodeState:

@@ -117,11 +117,6 @@ def available(node: NodeInfo) -> Resource:
     return add_resources(node.allocatable, node.requested, -1)
 
 
-def extended_resources(node: NodeInfo) -> frozenset[str]:
-    """Return the extended resources in a node's allocatable."""
-    return frozenset(name for name, _ in node.allocatable.scalar_resources if is_extended_resource_name(name))
-
-
 def lacks(node: NodeInfo, resource: str) -> bool:
     """Return whether a node has none of an extended resource, even when it is idle."""
     if node.allocatable == NO_RESOURCES or not is_extended_resource_name(resource):

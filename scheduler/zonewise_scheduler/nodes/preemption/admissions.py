@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.predicate import compute_pod_resource_request
-from zonewise_scheduler.admission.resource_names import is_extended_resource_name
-from zonewise_scheduler.nodes.node.node_info import add_resources
+from zonewise_scheduler.nodes.node.node_info import add_resources, available, lacks
 from zonewise_scheduler.nodes.preemption.release import memory_zones, release
 
 if TYPE_CHECKING:
@@ -24,16 +23,12 @@ _UNCOUNTED = 1 << 62
 
 def available_to(node: OccupiedNode, shape: PodShape) -> Resource | None:
     """Return what a node has available to a pod; None: do not check."""
-    if node.available is None:
+    if node.info is None:
         return None
+    free = available(node.info)
     requested = compute_pod_resource_request(shape).scalar_resources
-    uncounted = {
-        name: _UNCOUNTED
-        for name, _ in requested
-        if is_extended_resource_name(name) and name not in node.extended_resources
-    }
-    amounts = dict(node.available.scalar_resources) | uncounted
-    return node.available._replace(scalar_resources=tuple(sorted(amounts.items())))
+    uncounted = {name: _UNCOUNTED for name, _ in requested if lacks(node.info, name)}
+    return free._replace(scalar_resources=tuple(sorted((dict(free.scalar_resources) | uncounted).items())))
 
 
 class Admissions:

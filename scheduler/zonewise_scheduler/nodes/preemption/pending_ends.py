@@ -53,4 +53,4 @@ def _is_admitted_after(ended: Sequence[RunningPod], node: OccupiedNode, shape: P
     """Return whether the kubelet surely admits a pod after exactly these pods have ended."""
     uids = {pod.uid for pod in ended}
     pods = tuple(pod._replace(terminating=pod.uid in uids) for pod in node.pods)
-    return Admissions(node._replace(pods=pods, nominated=(), available=None), shape).admitted(())
+    return Admissions(node._replace(pods=pods, nominated=(), info=None), shape).admitted(())

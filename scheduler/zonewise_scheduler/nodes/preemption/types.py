@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from zonewise_common.nrt.holdings import Holdings
     from zonewise_scheduler.admission.node import NodeState, Resource
     from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 Budgets = Mapping[str, int]
 """Number of disruptions that each PodDisruptionBudget still allows, by "namespace/name"."""
@@ -32,7 +33,7 @@ class RunningPod(NamedTuple):
     name: str
     shape: PodShape
     requests: Resource
-    """What OccupiedNode.available has subtracted for the pod. During an in-place resize, the shape may differ."""
+    """What OccupiedNode.info counts for the pod. During an in-place resize, the shape may differ."""
     priority: int
     started: float
     """Value of status.startTime in seconds since the epoch."""
@@ -64,10 +65,8 @@ class OccupiedNode(NamedTuple):
     """Holdings that the report still contains of pods that are gone."""
     nominated: tuple[PodShape, ...] = ()
     """Pods of at least the preemptor's priority that wait for capacity on the node; they come before the preemptor."""
-    available: Resource | None = None
-    """The node's allocatable minus the requests of all its pods, including assumed ones; None: do not check."""
-    extended_resources: frozenset[str] = frozenset()
-    """The extended resources in the node's allocatable. No other counts (remove_missing_extended_resources)."""
+    info: NodeInfo | None = None
+    """The node's allocatable, and the requests of all its pods, including assumed ones; None: do not check."""
 
 
 class Victims(NamedTuple):

@@ -14,6 +14,7 @@ from zonewise_common.nrt.holdings import Holdings
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import NodeKind, Policies, Resource
 from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.nodes.node.node_info import NodeInfo
 from zonewise_scheduler.nodes.preemption.admissions import Admissions
 from zonewise_scheduler.nodes.preemption.cost import victims_cost
 from zonewise_scheduler.nodes.preemption.types import Preemptor, RunningPod, Victims
@@ -136,11 +137,11 @@ def test_a_full_node() -> None:
     shared = PodShape((Container("c", "app", 2000, (("memory", UNIT),)),), "Burstable")
     node = place(TWO_ZONES, [shared, shared, cpu_pod(4)], [0, 0, 0])
     assert node.pods[0].holdings == Holdings()
-    full = node._replace(available=Resource(1000, 100 * UNIT, 10, 0))
+    full = node._replace(info=NodeInfo("n", allocatable=Resource(1000, 100 * UNIT, 10, 0)))
     victims = select_victims(full, preemptor_of(cpu_pod(3)), {})
     assert victims is not None
     assert len(victims.pods) == 1
-    roomy = node._replace(available=Resource(9000, 100 * UNIT, 10, 0))
+    roomy = node._replace(info=NodeInfo("n", allocatable=Resource(9000, 100 * UNIT, 10, 0)))
     assert select_victims(roomy, preemptor_of(cpu_pod(3)), {}) == Victims("n", ())
 
 
@@ -157,18 +158,24 @@ def test_many_pods() -> None:
 
 def test_an_extended_resource_that_the_node_lacks() -> None:
     """The kubelet does not count it, so victims are found as for the pod without it."""
-    node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [0, 5])._replace(available=Resource(0, 100 * UNIT, 10, 0))
+    node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [0, 5])._replace(
+        info=NodeInfo("n", allocatable=Resource(0, 100 * UNIT, 10, 0))
+    )
     [container] = cpu_pod(8).containers
     shape = cpu_pod(8)._replace(containers=(container._replace(devices=(("example.com/gpu", 1),)),))
     assert names(select_victims(node, preemptor_of(shape), {})) == {"p0"}
-    offering = node._replace(extended_resources=frozenset({"example.com/gpu"}))
+    gpu = (("example.com/gpu", 1),)
+    full = Resource(0, 0, 0, 0, gpu)
+    offering = node._replace(info=NodeInfo("n", allocatable=Resource(0, 100 * UNIT, 10, 0, gpu), requested=full))
     assert select_victims(offering, preemptor_of(shape), {}) is None
 
 
 def test_a_victim_that_is_being_resized() -> None:
     """Its end frees what counts as its requests on the node, which may differ from its shape."""
     shared = PodShape((Container("c", "app", 2000, (("memory", UNIT),)),), "Burstable")
-    node = place(TWO_ZONES, [shared, shared], [0, 5])._replace(available=Resource(1000, 100 * UNIT, 10, 0))
+    node = place(TWO_ZONES, [shared, shared], [0, 5])._replace(
+        info=NodeInfo("n", allocatable=Resource(1000, 100 * UNIT, 10, 0))
+    )
     small = node.pods[0].requests._replace(milli_cpus=500)
     resized = node._replace(pods=(node.pods[0]._replace(requests=small), node.pods[1]))
     assert names(select_victims(node, preemptor_of(cpu_pod(3)), {})) == {"p0"}
