@@ -328,7 +328,7 @@ class ExtenderCache:
         )
         if selection.node:
             return ScheduleResult(selection.node, selection.verdict)
-        self._learn_delegated(waiting, candidates, now)
+        placer.learn_delegated(waiting, candidates, now)
         unreported = placer.assume_unreported(pod, candidates, daemon_set=daemon_set)
         if unreported:
             return ScheduleResult(unreported, None)
@@ -346,17 +346,6 @@ class ExtenderCache:
         with self._state.lock:
             self._state.waiting.request(uid, now)
             return self._state.waiting.get(uid)
-
-    def _learn_delegated(self, waiting: WaitingPod | None, candidates: CandidateNodes, now: float) -> None:
-        """Record the resources of a pod that candidates lack, although kube-scheduler has passed them."""
-        if waiting is None:
-            return
-        with self._state.lock:
-            resources = self._state.waiting.undelegated(waiting)
-        delegated = [name for name in resources if self._placer.filters.is_lacking(name, candidates.names)]
-        with self._state.lock:
-            for name in delegated:
-                self._state.waiting.delegate(name, now)
 
     def _is_bindable_now(self, waiting: WaitingPod) -> bool:
         with self._state.lock:

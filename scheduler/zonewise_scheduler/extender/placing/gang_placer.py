@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from threading import Lock
 
+    from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.extender.objects.pod_group import PodGroup
@@ -69,6 +70,8 @@ class GangRejection(NamedTuple):
     """True if the rejection holds until a node changes; otherwise the passing of time may end it."""
 
 
+Delegated = dict[str, frozenset[str]]
+"""The delegated resources, with the nodes that may provide them (WaitingPods.delegated)."""
 Limits = dict["PodShape", dict[str, int]]
 """The maximum number of pods by shape and node."""
 
@@ -97,7 +100,10 @@ class GangPlacer:
         """
         table = self._placer.gang_table
         table.apply()
-        if not unit.nodes and (resource := table.insufficient_resource(unit.group.min_resources)):
+        with self._state.lock:
+            delegated = self._state.waiting.delegated()
+        min_resources = _without(unit.group.min_resources, delegated)
+        if not unit.nodes and (resource := table.insufficient_resource(min_resources)):
             why = f"all nodes together have less {resource} left than its minResources"
             return GangRejection(f"{unit.group.key} does not fit: {why}", lasting=True)
         if (level := unit.group.level) and (node := table.unlabelled_node(level, unit.nodes)):
@@ -107,7 +113,7 @@ class GangPlacer:
         lasting = not any(limits.values())
         for number in range(MAX_TRIES):
             with _released(self._judging) if number < MAX_UNLOCKED_TRIES else nullcontext():
-                outcome = self._place_members(table, unit, excluded, limits, causes=causes)
+                outcome = self._place_members(table, unit, delegated, excluded, limits, causes=causes)
             if isinstance(outcome, GangDiagnosis):
                 return GangRejection(_message(unit, outcome, lasting=lasting), lasting)
             if not self._are_waiting(outcome):
@@ -124,6 +130,7 @@ class GangPlacer:
         self,
         table: GangTable,
         unit: GangUnit,
+        delegated: Delegated,
         excluded: Mapping[str, frozenset[str]],
         limits: Limits,
         *,
@@ -134,7 +141,7 @@ class GangPlacer:
             shape: {row: limit for name, limit in nodes.items() if (row := table.row(name)) is not None}
             for shape, nodes in limits.items()
         }
-        members = self._members(table, unit, excluded)
+        members = self._members(table, unit, delegated, excluded)
         return place_members(table.snapshot(level), members, unit.required, level=level, limits=rows, causes=causes)
 
     def _known_limits(self, unit: GangUnit) -> Limits:
@@ -143,15 +150,21 @@ class GangPlacer:
         return {shape: dict.fromkeys(self._placer.rejecting_nodes(shape), 0) for shape in shapes}
 
     def _members(
-        self, table: GangTable, unit: GangUnit, excluded: Mapping[str, frozenset[str]]
+        self, table: GangTable, unit: GangUnit, delegated: Delegated, excluded: Mapping[str, frozenset[str]]
     ) -> list[UnplacedMember]:
         outside = table.rows_outside(unit.group.level, unit.nodes) if unit.group.level else frozenset[int]()
+        lacking = {resource: table.rows_lacking(resource, nodes) for resource, nodes in delegated.items()}
         members: list[UnplacedMember] = []
         for waiting in unit.pods:
             pod = waiting.pod
             rows = {table.row(name) for name in excluded.get(pod.uid, ())}
-            excluded_rows = outside | {row for row in rows if row is not None}
-            members.append(UnplacedMember(pod.uid, pod.name, pod.shape, waiting.spec.constraints, excluded_rows))
+            constraints = waiting.spec.constraints
+            requested = (name for name, _ in constraints.requests.scalar_resources if name in lacking)
+            excluded_rows = outside.union(
+                {row for row in rows if row is not None}, *map(lacking.__getitem__, requested)
+            )
+            constraints = constraints._replace(requests=_without(constraints.requests, delegated))
+            members.append(UnplacedMember(pod.uid, pod.name, pod.shape, constraints, excluded_rows))
         return members
 
     def _are_waiting(self, placed: Sequence[PlacedMember]) -> bool:
@@ -187,6 +200,12 @@ class GangPlacer:
             return None
         verdict = self._state.assume(waiting.pod, node, waiting.spec.constraints)
         return verdict if verdict.admitted else None
+
+
+def _without(amounts: Resource, delegated: Delegated) -> Resource:
+    """Return amounts without those of delegated resources: nodes may provide these although they lack them."""
+    counted = tuple(entry for entry in amounts.scalar_resources if entry[0] not in delegated)
+    return amounts._replace(scalar_resources=counted)
 
 
 @contextmanager

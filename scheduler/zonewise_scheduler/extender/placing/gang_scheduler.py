@@ -105,10 +105,13 @@ class GangScheduler:
             rejection = self._state.gangs.rejection(key, ready)
         if rejection is not None:
             return rejection
-        if unit is None or all(waiting.pod.uid != pod.uid for waiting in unit.pods):
+        waiting = next((each for each in unit.pods if each.pod.uid == pod.uid), None) if unit is not None else None
+        if unit is None or waiting is None:
             return f"waits until the extender has observed this pod of {key}"
         self._place_before(unit, now)
         message = self._place(unit, now, filtered=pod.uid)
+        if message and self._placer.learn_delegated(waiting, candidates, now):
+            message = self._place(unit, now, filtered=pod.uid)
         held = self._held.get(pod.uid)
         return (message or None) if held is None else self._pass(held, candidates, now)
 
@@ -236,7 +239,8 @@ class GangScheduler:
         versions = self._versions(key)
         outcome = self._gang_placer.place(unit, self._excluded.get(key, {}), now, causes=bool(filtered))
         if isinstance(outcome, GangRejection):
-            if self._excluded.pop(key, None) is None and outcome.lasting:
+            self._rejections.pop(key, None)
+            if self._excluded.pop(key, None) is None and outcome.lasting and not self._is_delegated(unit):
                 self._rejections[key] = _Rejection(versions, outcome.message if filtered else "")
             return outcome.message
         self._placer.refresh()
@@ -267,6 +271,12 @@ class GangScheduler:
         with self._state.lock:
             waiting = self._state.waiting
             return all(waiting.is_exact(pod) for pod in unit.pods)
+
+    def _is_delegated(self, unit: GangUnit) -> bool:
+        """Return whether a member requests a resource that other nodes may provide when kube-scheduler filters it."""
+        with self._state.lock:
+            waiting = self._state.waiting
+            return any(waiting.is_delegated(pod) for pod in unit.pods)
 
     def _exclude(self, held: _Held) -> None:
         """Exclude a node that kube-scheduler rejected for a pod, and forget the nodes held for the rest of the gang.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
     from zonewise_scheduler.extender.tables.node_table import NodeSet
     from zonewise_scheduler.extender.types import CandidateNodes
     from zonewise_scheduler.nodes.assumed.types import PendingPod
@@ -126,6 +127,15 @@ class Placer:
         cleared = self.table.clear_rejections(changes.reported)
         if changes.states or cleared:
             self.recheck_all()
+
+    def learn_delegated(self, waiting: WaitingPod | None, candidates: CandidateNodes, now: float) -> bool:
+        """Record the candidates of kube-scheduler that lack a resource of a pod; return whether any is new."""
+        learned = False
+        for resource, _ in waiting.spec.constraints.requests.scalar_resources if waiting is not None else ():
+            if nodes := self.filters.lacking(resource, candidates.names):
+                with self._state.lock:
+                    learned |= self._state.waiting.delegate(resource, nodes, now)
+        return learned
 
     @property
     def gang_table(self) -> GangTable:

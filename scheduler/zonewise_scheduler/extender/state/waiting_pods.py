@@ -54,6 +54,14 @@ class PodUnit(NamedTuple):
         return (-first.spec.priority, first.spec.created, first.sequence)
 
 
+class _Delegation(NamedTuple):
+    """An extended resource that kube-scheduler does not count on some nodes."""
+
+    nodes: frozenset[str]
+    until: float
+    """Time from which on the resource no longer counts as delegated."""
+
+
 class WaitingPods:
     """See the module. kube-scheduler has tried the requested pods; the other pods are only known to exist.
 
@@ -62,12 +70,12 @@ class WaitingPods:
     pod before.
 
     kube-scheduler does not count a delegated resource on nodes that lack it, since a DeviceClass provides it there
-    (KEP-5004) or a profile ignores it. Only kube-scheduler can place the pods that request such a resource.
+    (KEP-5004) or a profile ignores it. Only kube-scheduler can bind the pods that request such a resource.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
-        self._delegated: dict[str, float] = {}  # by resource: until when it counts as delegated
+        self._delegated: dict[str, _Delegation] = {}  # by resource
         self._requested: dict[str, float] = {}  # by UID: when kube-scheduler filtered it first
         self._calls: dict[str, float] = {}  # the same for pods whose first filter call waits
         self._withdrawn: set[str] = set()
@@ -191,7 +199,7 @@ class WaitingPods:
             for uid in [uid for uid, since in times.items() if since + REQUEST_LIFETIME <= at]:
                 if uid not in self._pods:
                     del times[uid]
-        for resource in [resource for resource, until in self._delegated.items() if until <= at]:
+        for resource in [resource for resource, each in self._delegated.items() if each.until <= at]:
             del self._delegated[resource]
             self.version += 1
 
@@ -214,23 +222,29 @@ class WaitingPods:
 
     # --- resources
 
-    def delegate(self, resource: str, at: float) -> None:
-        """Record that kube-scheduler has passed a node that lacks an extended resource of its pod."""
-        self.version += resource not in self._delegated
-        self._delegated[resource] = at + DELEGATION_LIFETIME
+    def delegate(self, resource: str, nodes: frozenset[str], at: float) -> bool:
+        """Record nodes that kube-scheduler has passed although they lack an extended resource of its pod.
 
-    def undelegated(self, pod: WaitingPod) -> list[str]:
-        """Return the resources of a pod besides CPU, memory and storage that are not known to be delegated."""
-        return [name for name, _ in pod.spec.constraints.requests.scalar_resources if name not in self._delegated]
+        Return whether any of them is new.
+        """
+        known = self._delegated.get(resource)
+        self.version += known is None
+        before = known.nodes if known is not None else frozenset[str]()
+        self._delegated[resource] = _Delegation(before | nodes, at + DELEGATION_LIFETIME)
+        return not nodes <= before
+
+    def delegated(self) -> dict[str, frozenset[str]]:
+        """Return the delegated resources, with the nodes that lack them and that kube-scheduler has passed."""
+        return {resource: each.nodes for resource, each in self._delegated.items()}
+
+    def is_delegated(self, pod: WaitingPod) -> bool:
+        """Return whether a pod requests a delegated resource."""
+        scalar_resources = pod.spec.constraints.requests.scalar_resources
+        return bool(self._delegated) and any(name in self._delegated for name, _ in scalar_resources)
 
     def is_exact(self, pod: WaitingPod) -> bool:
         """Return whether our own filters decide exactly about a pod by itself."""
-        scalar_resources = pod.spec.constraints.requests.scalar_resources
-        return (
-            pod.spec.is_exact
-            and not self.may_be_excluded(pod)
-            and not (self._delegated and any(name in self._delegated for name, _ in scalar_resources))
-        )
+        return pod.spec.is_exact and not self.may_be_excluded(pod) and not self.is_delegated(pod)
 
     # --- units
 

@@ -48,10 +48,10 @@ class FilterTable:
         info = None if row is None else self._table.infos[row]
         return info is not None and run_filter_plugins(pod, info) is None
 
-    def is_lacking(self, resource: str, names: Iterable[str]) -> bool:
-        """Return whether one of the nodes has none of an extended resource, even when it is idle."""
+    def lacking(self, resource: str, names: Iterable[str]) -> frozenset[str]:
+        """Return the nodes that have none of an extended resource, even when they are idle."""
         infos = (self._table.infos[row] for name in names if (row := self._rows.get(name)) is not None)
-        return any(info is not None and lacks(info, resource) for info in infos)
+        return frozenset(info.name for info in infos if info is not None and lacks(info, resource))
 
     def passing(self, pod: Constraints) -> PassingNodes:
         """Return the nodes that pass every filter."""

@@ -14,6 +14,7 @@ from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.gang.topology_levels import build_levels
 from zonewise_scheduler.nodes.gang.types import NodeSnapshot
+from zonewise_scheduler.nodes.node.node_info import lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,6 +94,14 @@ class GangTable:
         if not values:
             return frozenset()
         return frozenset(column.mask(lambda value: value not in values).nonzero()[0].tolist())
+
+    def rows_lacking(self, resource: str, besides: frozenset[str]) -> frozenset[int]:
+        """Return the rows of the other nodes that have none of an extended resource, even when they are idle."""
+        return frozenset(
+            row
+            for row, info in enumerate(self._infos.infos)
+            if info is not None and info.name not in besides and lacks(info, resource)
+        )
 
     def unlabelled_node(self, level: str, nodes: Iterable[str]) -> str:
         """Return the first known node if none of the nodes has a label, or "" if one has it or none is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.extender_caches import LARGE_NODE
 from support.gang_clusters import GangCluster, group_key
 from support.ledger_kubelets import SHARED, pod_shape
 from zonewise_common.k8s.labels import Requirement
@@ -13,9 +14,11 @@ from zonewise_scheduler.extender.placing.gang_scheduler import FILTERED_TIMEOUT
 from zonewise_scheduler.extender.state.cluster_state import PREBIND_TIMEOUT
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
 """Half and all of a zone's CPUs; a node has two zones."""
+GPU = (("example.com/gpu", 1),)
 VOLUMES, SPREAD = (Constraints(scheduler_only=(name,)) for name in ("volumes", "topology spread"))
 
 
@@ -368,6 +371,42 @@ def test_kube_scheduler_binds(*, direct: bool) -> None:
     for name in names[1:]:
         assert cluster.filter_and_bind(name)
     assert all(cluster.arrive(name) for name in names)
+
+
+DELEGATED = Constraints(Resource(8_000, 0, 1, 0, GPU))
+"""The constraints of a pod with a resource that no node has in its allocatable."""
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_resource_of_a_device_class(*, direct: bool) -> None:
+    """Nodes that kube-scheduler passes provide it, and the other nodes that lack it do not; kube-scheduler binds."""
+    cluster = GangCluster("n", "m", "o", direct_binding=direct)
+    names = cluster.create_gang("train", [WHOLE] * 3, constraints=DELEGATED)
+    assert cluster.filter_and_bind(names[0], "n", "o") in {"n", "o"}
+    assert cluster.run_pass() == {}
+    assert sorted(cluster.requeue()) == names[1:]
+    assert all(cluster.filter_and_bind(name, "n", "o") for name in names[1:])
+    assert set(cluster.bound.values()) == {"n", "o"}
+    assert all(cluster.arrive(name) for name in names)
+
+
+def test_a_resource_of_a_device_class_on_too_few_nodes() -> None:
+    """The gang waits until kube-scheduler passes enough nodes; minResources do not count the resource."""
+    cluster = GangCluster("n", "m")
+    cluster.create_group("train", 3, min_resources=Resource(0, 0, 0, 0, (("example.com/gpu", 3),)))
+    names = cluster.create_members("train", [WHOLE] * 3, constraints=DELEGATED)
+    assert not cluster.filter(names[0], "n").node
+    assert not cluster.filter(names[1], "n").node
+    assert cluster.filter(names[0]).node
+
+
+def test_a_resource_that_some_nodes_have() -> None:
+    """Nodes with a device plugin are filtered by what they have left, the others by what kube-scheduler passes."""
+    cluster = GangCluster("n", "m")
+    cluster.cache.update_node(None, NodeInfo("n", allocatable=LARGE_NODE._replace(scalar_resources=GPU)))
+    names = cluster.create_gang("train", [WHOLE] * 3, constraints=DELEGATED)
+    assert all(cluster.filter_and_bind(name) for name in names)
+    assert sorted(cluster.bound.values()) == ["m", "m", "n"]
 
 
 def test_kube_scheduler_excludes_a_node() -> None:

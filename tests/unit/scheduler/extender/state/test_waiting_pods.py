@@ -140,14 +140,18 @@ def test_delegated_resources() -> None:
     gpu = Constraints(Resource(1_000, 0, 1, 0, (("example.com/gpu", 1),)))
     pods = with_pods(a=SPEC._replace(constraints=gpu), b=SPEC)
     [waiting] = [each for each in pods.tried() if each.pod.name == "a"]
-    assert pods.undelegated(waiting) == ["example.com/gpu"]
+    assert not pods.is_delegated(waiting)
     version = pods.version
-    pods.delegate("example.com/gpu", 1.0)
+    assert pods.delegate("example.com/gpu", frozenset({"n"}), 1.0)
     assert pods.version > version
-    assert pods.undelegated(waiting) == []
+    assert pods.is_delegated(waiting)
+    assert not pods.delegate("example.com/gpu", frozenset({"n"}), 1.0)
+    assert pods.delegate("example.com/gpu", frozenset({"n", "m"}), 1.0)
+    assert pods.delegated() == {"example.com/gpu": frozenset({"n", "m"})}
     assert names(pods) == ["b"]
     assert [each.pod.name for each in pods.left_to_scheduler()] == ["a"]
     pods.expire(DELEGATION_LIFETIME)
     assert names(pods) == ["b"]
     pods.expire(1.0 + DELEGATION_LIFETIME)
     assert names(pods) == ["a", "b"]
+    assert pods.delegated() == {}
