@@ -25,6 +25,7 @@ Object = dict[str, Any]
 
 NODES = ("n0", "n1", "n2", "n3")
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+CLASSES = "/apis/resource.k8s.io/v1"
 REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "OutOfcpu")
 
 
@@ -163,3 +164,28 @@ def test_a_gang_avoids_a_suspect_until_its_condition_is_over(cluster: Cluster) -
             cluster.settled(names(large), runs)
             assert nodes_of(cluster, large) == ["n0", "n0"]
             cluster.clear()
+
+
+def test_a_gang_with_devices_of_a_device_class(cluster: Cluster) -> None:
+    """No node has the resource. The gang gets the nodes that have devices, and kube-scheduler allocates claims."""
+    resource, driver = "example.com/accelerator", "accelerators.example.com"
+    admin = cluster.server.admin
+    selector = {"cel": {"expression": f"device.driver == '{driver}'"}}
+    spec: Object = {"extendedResourceName": resource, "selectors": [selector]}
+    admin.post(f"{CLASSES}/deviceclasses", {"metadata": {"name": "accelerator"}, "spec": spec}).ok()
+    for node in NODES[2:]:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        devices = [{"name": f"a{index}"} for index in range(2)]
+        spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
+        admin.post(f"{CLASSES}/resourceslices", {"metadata": {"name": node}, "spec": spec}).ok()
+    gang = members("dra", 4, 9)
+    for obj in gang:
+        for amounts in obj["spec"]["containers"][0]["resources"].values():
+            amounts[resource] = "1"
+    with extending(cluster) as extender, scheduling(cluster, extender=extender):
+        admin.post(GROUPS, pod_group("dra", 4)).ok()
+        cluster.create(gang)
+        cluster.settled(names(gang), lambda obj: bool(obj["spec"].get("nodeName")))  # no driver runs to start them
+        assert sorted(nodes_of(cluster, gang)) == ["n2", "n2", "n3", "n3"]
+        assert "mispredicted" not in extender.said
+        cluster.clear()
