@@ -50,8 +50,18 @@ class FilterTable:
 
     def lacking(self, resource: str, names: Iterable[str]) -> frozenset[str]:
         """Return the nodes that have none of an extended resource, even when they are idle."""
-        infos = (self._table.infos[row] for name in names if (row := self._rows.get(name)) is not None)
-        return frozenset(info.name for info in infos if info is not None and lacks(info, resource))
+        found: set[str] = set()
+        lacking: dict[int, bool] = {}  # by identity of the allocatable, which nodes of one model share
+        for name in names:
+            info = None if (row := self._rows.get(name)) is None else self._table.infos[row]
+            if info is None:
+                continue
+            key = id(info.allocatable)
+            if key not in lacking:
+                lacking[key] = lacks(info, resource)
+            if lacking[key]:
+                found.add(name)
+        return frozenset(found)
 
     def passing(self, pod: Constraints) -> PassingNodes:
         """Return the nodes that pass every filter."""

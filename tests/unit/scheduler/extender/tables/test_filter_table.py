@@ -9,8 +9,9 @@ from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.tables.filter_table import FilterTable
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.filter_plugins import run_filter_plugins
-from zonewise_scheduler.nodes.node.node_info import NodeInfo
+from zonewise_scheduler.nodes.node.node_info import NodeInfo, lacks
 
+GPU = "example.com/gpu"
 NAMES = [f"n{number}" for number in range(150)]
 
 
@@ -33,3 +34,17 @@ def test_results_match_the_filters_of_each_node(changes: list[tuple[str, int | N
     assert set(passing) == expected
     assert bool(passing) == bool(expected)
     assert {name for name in NAMES if name in passing} == expected
+
+
+@given(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=20), st.sets(st.sampled_from(NAMES[:25])))
+def test_lacking_nodes(amounts: list[int | None], names: set[str]) -> None:
+    """Of some names, the nodes that lack a resource are returned, whether or not nodes share their allocatable."""
+    shared = Resource(2000, 0, 10, 0)
+    infos = [
+        NodeInfo(name, allocatable=shared if not amount else shared._replace(scalar_resources=((GPU, amount),)))
+        for name, amount in zip(NAMES, amounts, strict=False)
+    ]
+    table = FilterTable()
+    table.update((info.name, None if amount is None else info) for info, amount in zip(infos, amounts, strict=True))
+    known = [info for info, amount in zip(infos, amounts, strict=True) if amount is not None]
+    assert table.lacking(GPU, names) == {info.name for info in known if info.name in names and lacks(info, GPU)}
