@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.extender_caches import LARGE_NODE
 from support.gang_clusters import GangCluster, group_key
@@ -398,6 +400,26 @@ def test_a_resource_of_a_device_class_on_too_few_nodes() -> None:
     assert not cluster.filter(names[0], "n").node
     assert not cluster.filter(names[1], "n").node
     assert cluster.filter(names[0]).node
+
+
+@given(st.lists(st.sets(st.sampled_from("nmo"), min_size=1), min_size=1, max_size=5), st.integers(1, 6))
+def test_gangs_get_a_resource_of_a_device_class_only_where_it_is(attempts: list[set[str]], size: int) -> None:
+    """All nodes of a gang have been passed by kube-scheduler. It fits if these have zones for all members."""
+    cluster = GangCluster("n", "m", "o")
+    names = cluster.create_gang("train", [WHOLE] * size, constraints=DELEGATED)
+
+    def assumed() -> set[str]:
+        nodes = cluster.cache.view.dump()["nodes"]
+        assert isinstance(nodes, dict)
+        return {node for node, view in nodes.items() if view["assumedPods"]}
+
+    passed = set[str]()
+    for nodes in attempts:
+        passed |= nodes
+        cluster.filter(names[0], *nodes)
+        assert assumed() <= passed
+    cluster.filter(names[0], *passed)
+    assert bool(assumed()) == (size <= 2 * len(passed))
 
 
 def test_a_resource_that_some_nodes_have() -> None:
