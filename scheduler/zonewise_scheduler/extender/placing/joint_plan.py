@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED
 from zonewise_scheduler.nodes.filters.constraints import Constraints
-from zonewise_scheduler.nodes.packing.bin_packing import PackBin, PackItem, pack
+from zonewise_scheduler.nodes.packing.bin_packing import PackBin, PackItem, fitting, pack
 from zonewise_scheduler.nodes.packing.zone_bins import bin_amounts, is_packable, node_bins
 
 if TYPE_CHECKING:
@@ -245,7 +245,14 @@ class _Packing:
 
     def pack(self, counts: Counter[PodKind]) -> Iterable[tuple[PodKind, Slot]]:
         """Yield the slots of a class of pods, and subtract their amounts from the bins."""
-        kinds = list(counts)
+        largest: dict[int, Amounts] = {}
+        for group, free in self._bins:
+            largest[group] = tuple(map(max, largest.get(group, free), free))
+        kinds = [
+            kind for kind in counts if any(fitting(free, self._amounts[kind][group]) for group, free in largest.items())
+        ]
+        if not kinds:
+            return
         items = [PackItem(self._amounts[kind], self.weight(kind), counts[kind]) for kind in kinds]
         for index, filling in enumerate(pack(self._bins, items)):
             bin_ = self._bins[index]
