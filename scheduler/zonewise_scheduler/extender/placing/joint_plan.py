@@ -1,8 +1,8 @@
 """A joint plan for the waiting pods, which uses as much of few nodes as possible.
 
-Pods of a higher priority are packed first. Pods of one priority are packed jointly; those that have waited for long
-come first. A slot of a plan is a zone of a node for one pod of a kind. The plan is not binding: the ledger judges each
-assumption again.
+Pods of a higher priority are packed first. Pods of one priority are packed jointly if their waits are of one class,
+those of longer waits first. A slot of a plan is a zone of a node for one pod of a kind. The plan is not binding: the
+ledger judges each assumption again.
 
 A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. If a node has further slots, a
 slot is therefore held until reports cover the pods for lower zones. From then on the pod would be allocated from its
@@ -34,14 +34,16 @@ MAX_NODES = 48
 MAX_KINDS = 64
 """Maximum kinds of pods that are packed, the first by rank."""
 OVERDUE = 60.0
-"""Seconds after which a pod is packed before younger ones of its priority."""
+"""Seconds after which a pod is packed before younger ones of its priority. The same applies each time that its wait has
+grown fourfold. If all overdue pods were alike, some kinds would wait for long, since others fill the zones better."""
 HOLD = 2.0
 """Maximum seconds for which a node's slots are held: the report of a healthy node comes much earlier."""
 _SHARE = 1_000_000
 """Weight of an item that takes all of a resource."""
 
 PodKind = tuple[PodShape, Constraints]
-PackClass = tuple[int, bool]
+PackClass = tuple[int, int]
+"""The negative priority, and the negative class of the wait."""
 
 
 class Slot(NamedTuple):
@@ -177,7 +179,7 @@ class JointPlanner:
             kind = kind_of(pod)
             if kind in kinds or len(kinds) < MAX_KINDS:
                 kinds[kind] = None
-                counts[-pod.spec.priority, now - pod.observed < OVERDUE][kind] += 1
+                counts[-pod.spec.priority, -_wait_class(now - pod.observed)][kind] += 1
         rows = self._rows(list(kinds), now)
         if rows is None:
             return None
@@ -261,6 +263,11 @@ class _Packing:
                 for _ in range(number):
                     self._bins[index] = bin_ = bin_._replace(free=_difference(bin_.free, amounts))
                     yield kind, self._slots[index]
+
+
+def _wait_class(wait: float) -> int:
+    """Return 0 for a wait of less than OVERDUE, 1 for one of less than four times OVERDUE, and so on."""
+    return (int(wait / OVERDUE).bit_length() + 1) // 2
 
 
 def _difference(free: Amounts, amounts: Amounts) -> Amounts:

@@ -119,22 +119,35 @@ def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None
     assert packed == [1, 1], "each priority once, if a pod of it may still fit"
 
 
-def test_pods_that_have_waited_for_long_come_first() -> None:
-    """After a while, age takes precedence over packing among pods of one priority."""
+@pytest.mark.parametrize(
+    ("older", "younger", "placed"),
+    [
+        (59.0, 1.0, {"six", "nine"}),
+        (61.0, 1.0, {"ten"}),
+        (239.0, 61.0, {"six", "nine"}),
+        (241.0, 61.0, {"ten"}),
+        (3841.0, 3839.0, {"ten"}),
+    ],
+)
+def test_pods_that_have_waited_for_longer_come_first(older: float, younger: float, placed: set[str]) -> None:
+    """After a minute, age takes precedence over packing among pods of one priority.
+
+    The same applies each time that a wait has grown fourfold.
+    """
     cluster = DirectCluster("n0", kind=node_kind(SINGLE, zones=1, cpus=15, gpus=0))
     cluster.create("blocker", pod_shape((15, 0)))
     assert bind_filtered(cluster, "blocker") == "n0"
     cluster.arrive("blocker")
     cluster.create("ten", pod_shape((10, 0)))
     cluster.filter("ten")
-    cluster.clock.advance(61)
+    cluster.clock.advance(older - younger)
     for name, size in (("six", 6), ("nine", 9)):
         cluster.create(name, pod_shape((size, 0)))
         cluster.filter(name)
-    cluster.clock.advance(1)
+    cluster.clock.advance(younger)
     cluster.end("blocker")
     cluster.report("n0")
-    assert cluster.run_pass() == {"ten": "n0"}
+    assert cluster.run_pass() == dict.fromkeys(placed, "n0")
 
 
 def test_a_held_slot_is_opened_without_a_report() -> None:
