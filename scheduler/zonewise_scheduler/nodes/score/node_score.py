@@ -34,11 +34,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64
 
 
+FULLNESS_PERCENT = 10
+"""Often all nodes cost pending pods equally many placements, above all pods whose containers may be in several zones.
+The fuller zones then decide, so that other zones remain whole for pods that arrive later."""
+
+
 class ScoreWeights(NamedTuple):
     """Weights of the three parts; integers, of which at least one is more than 0."""
 
     fragmentation: int = 6
-    """Weight of placements that pending pods keep or, without pending pods, of filling zones in use."""
+    """Weight of placements that pending pods keep and, with FULLNESS_PERCENT of it, of filling zones in use. Without
+    pending pods, only the latter counts."""
     closeness: int = 3
     """Weight of containers that are allocated from one zone."""
     whole_groups: int = 1
@@ -102,7 +108,10 @@ def _weighted(
     layout = view.layout
     pending_indices = {index for entry in pending for index in pod_amounts(alignment_request(layout, entry.shape))}
     changes = zone_changes(view, steps, rows, pending_indices)
-    fragmentation = least_fragmentation(layout, changes, pending) if pending else zone_fullness(view, rows, changes)
+    fragmentation = zone_fullness(view, rows, changes)
+    if pending:
+        kept = least_fragmentation(layout, changes, pending)
+        fragmentation = (kept * (100 - FULLNESS_PERCENT) + fragmentation * FULLNESS_PERCENT) // 100
     total = fragmentation * weights.fragmentation
     if weights.closeness:
         total += closeness(view, steps, rows) * weights.closeness

@@ -60,13 +60,21 @@ def _scores(
 def test_pending_pods_keep_their_placements() -> None:
     """With pending pods of 6 CPUs, a pod of 2 CPUs should use a zone with 4 free CPUs rather than one with 6."""
     pending = (PendingShape(_pod(6), 10),)
-    assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), pending, FRAGMENTATION) == [100, 0, 100]
+    assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), pending, FRAGMENTATION) == [97, 5, 92]
+
+
+def test_the_fuller_zone_decides_if_pending_pods_lose_nothing() -> None:
+    """The containers of the pending pods may be in different zones, so no zone by itself shows a loss."""
+    halves = Container("a", "app", 6_000, (("memory", UNIT),))
+    pending = (PendingShape(PodShape((halves, halves._replace(name="b")), "Guaranteed"), 10),)
+    fuller, emptier = _scores([_state((4, 8)), _state((6, 8))], _pod(2), pending, FRAGMENTATION)
+    assert fuller > emptier
 
 
 def test_pending_shapes_are_weighted_by_pod_count() -> None:
     pending = (PendingShape(_pod(6), 3), PendingShape(_pod(1), 1))
     lost_both, lost_large = _scores([_state((6, 0)), _state((4, 0))], _pod(2), pending, FRAGMENTATION)
-    assert (lost_both, lost_large) == (0, 75)
+    assert (lost_both, lost_large) == (5, 75)
 
 
 def test_pending_requests_that_exceed_64_bits() -> None:
@@ -74,7 +82,7 @@ def test_pending_requests_that_exceed_64_bits() -> None:
     huge = Container("a", "app", 1000 << 62, (("memory", 6 << 60),))
     pending = PendingShape(PodShape((huge, huge._replace(name="b")), "Guaranteed"), 1)
     states = [_state((4, 8), topology="none"), _state((8, 8), topology="none")]
-    assert _scores(states, _pod(2), (pending,), FRAGMENTATION) == [100, 100]
+    assert _scores(states, _pod(2), (pending,), FRAGMENTATION) == [90, 90]
 
 
 def test_without_pending_pods_zones_in_use_are_filled() -> None:
