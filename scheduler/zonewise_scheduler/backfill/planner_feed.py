@@ -111,9 +111,9 @@ class PlannerFeed:
             "configure": self._configure,
             "namespaces": lambda entry: events.change_namespaces(self.state, entry["changes"]),
             "nodes": self._change_nodes,
-            "submit": lambda entry: events.submit(self.state, _workload(entry)),
-            "update": lambda entry: events.update(self.state, _workload(entry)),
-            "adopt": lambda entry: events.adopt(self.state, _workload(entry)),
+            "submit": lambda entry: events.submit(self.state, self._workload(entry)),
+            "update": lambda entry: events.update(self.state, self._workload(entry)),
+            "adopt": lambda entry: events.adopt(self.state, self._workload(entry)),
             "withdraw": lambda entry: events.withdraw(self.state, entry["key"]),
             "passed": lambda entry: events.checks_passed(self.state, entry["key"], entry["at"]),
             "confirm": lambda entry: events.confirm(self.state, entry["key"]),
@@ -250,12 +250,11 @@ class PlannerFeed:
             values.append(value)
         return values
 
-
-def _workload(entry: Json) -> Workload:
-    result = read_workload(entry["workload"])
-    if result.workload is None:
-        raise InvalidWorkload("; ".join(result.problems))
-    return result.workload
+    def _workload(self, entry: Json) -> Workload:
+        result = read_workload(entry["workload"], resources=self.state.settings.resources)
+        if result.workload is None:
+            raise InvalidWorkload("; ".join(result.problems))
+        return result.workload
 
 
 def _object_name(obj: Json) -> str:

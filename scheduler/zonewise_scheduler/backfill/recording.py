@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.backfill.policies import policy_named
-from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.configuration import (
+    ADMISSION_FAIR_SHARING_SETTING,
+    DEFAULT_SETTINGS,
+    parse_admission_fair_sharing,
+)
+from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES, RESOURCES_SETTING, parse_resource_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
-    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 Json = dict[str, Any]
 
@@ -31,9 +37,12 @@ class RecordingHeader(NamedTuple):
     """Whether nodes decide in addition to quotas."""
     allow_unknown_nodes: bool = True
     """Whether nodes without a report admit every pod."""
+    resources: ResourceSettings = ALL_RESOURCES
+    admission_fair_sharing: AdmissionFairSharingConfig | None = None
 
     def document(self) -> Json:
         """Return the first line."""
+        sharing = self.admission_fair_sharing
         return {
             "recording": VERSION,
             "policy": self.policy,
@@ -41,6 +50,8 @@ class RecordingHeader(NamedTuple):
             "fairSharing": self.fair_sharing,
             "nodes": self.nodes,
             "allowUnknownNodes": self.allow_unknown_nodes,
+            **({} if self.resources == ALL_RESOURCES else {RESOURCES_SETTING: self.resources.as_object()}),
+            **({} if sharing is None else {ADMISSION_FAIR_SHARING_SETTING: sharing.as_object()}),
         }
 
     @property
@@ -51,7 +62,11 @@ class RecordingHeader(NamedTuple):
     @property
     def quota_settings(self) -> QuotaSettings:
         """The settings of the quota."""
-        return DEFAULT_SETTINGS._replace(fair_sharing=self.fair_sharing)
+        return DEFAULT_SETTINGS._replace(
+            fair_sharing=self.fair_sharing,
+            resources=self.resources,
+            admission_fair_sharing=self.admission_fair_sharing,
+        )
 
 
 def read_header(document: Mapping[str, Any]) -> RecordingHeader:
@@ -66,6 +81,10 @@ def read_header(document: Mapping[str, Any]) -> RecordingHeader:
         reader.flag("fairSharing", default=False),
         reader.flag("nodes", default=False),
         reader.flag("allowUnknownNodes", default=True),
+        parse_resource_settings(document[RESOURCES_SETTING]) if reader.has(RESOURCES_SETTING) else ALL_RESOURCES,
+        parse_admission_fair_sharing(document[ADMISSION_FAIR_SHARING_SETTING])
+        if reader.has(ADMISSION_FAIR_SHARING_SETTING)
+        else None,
     )
     if problems:
         raise ValueError("; ".join(problems))

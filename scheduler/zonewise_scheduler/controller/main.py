@@ -52,7 +52,6 @@ from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.event_writer import EventWriter
 from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.controller.writing.writer import Writer
-from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
@@ -213,7 +212,7 @@ class _Replica:
         settings = self._settings
         feed = PlannerFeed(
             policy_named(settings.policy, settings.reserve_after),
-            DEFAULT_SETTINGS._replace(fair_sharing=settings.fair_sharing),
+            settings.quota_settings,
             ClusterNodes(),
             None if recorder is None else recorder.record,
         )
@@ -281,7 +280,14 @@ def _recorder(settings: ControllerSettings, stack: ExitStack) -> Recorder | None
     except OSError as error:
         raise SettingsError(f"recording: {settings.recording}: {error.strerror}") from error
     stack.enter_context(file)
-    header = RecordingHeader(settings.policy, settings.reserve_after, settings.fair_sharing, nodes=True)
+    header = RecordingHeader(
+        settings.policy,
+        settings.reserve_after,
+        settings.fair_sharing,
+        nodes=True,
+        resources=settings.resources,
+        admission_fair_sharing=settings.admission_fair_sharing,
+    )
     return Recorder(file, header.document())
 
 

@@ -1,4 +1,4 @@
-"""The settings of `zonewise controller`. Only the file can contain the structured setting `jobKinds`."""
+"""The settings of `zonewise controller`. Only the file can contain structured settings, such as `jobKinds`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,19 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE
 from zonewise_scheduler.controller.jobs.job_kind import SETTING as JOB_KINDS
 from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
+from zonewise_scheduler.quota.api.configuration import (
+    ADMISSION_FAIR_SHARING_SETTING,
+    DEFAULT_SETTINGS,
+    parse_admission_fair_sharing,
+)
+from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES, RESOURCES_SETTING, parse_resource_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.controller.jobs.job_kind import JobKind
+    from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 DEFAULT_FILE = "/etc/zonewise/controller.yaml"
 
@@ -65,6 +73,17 @@ class ControllerSettings(NamedTuple):
     kueue_lease: str = DEFAULT_LEASE
     job_kinds: tuple[JobKind, ...] = ()
     """Kinds of jobs in addition to those with a built-in adapter."""
+    resources: ResourceSettings = ALL_RESOURCES
+    admission_fair_sharing: AdmissionFairSharingConfig | None = None
+
+    @property
+    def quota_settings(self) -> QuotaSettings:
+        """The settings of the quota."""
+        return DEFAULT_SETTINGS._replace(
+            fair_sharing=self.fair_sharing,
+            resources=self.resources,
+            admission_fair_sharing=self.admission_fair_sharing,
+        )
 
 
 OPTIONS = Options((
@@ -115,7 +134,13 @@ OPTIONS = Options((
     Option("recording", text, "file to which the planner's inputs and decisions are appended, for `zonewise simulate "
            "--replay`", "PATH"),
     *LOGS,
-), (FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),))  # fmt: skip
+), (
+    FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),
+    FileOption(RESOURCES_SETTING, parse_resource_settings, "which requests of pods count against quotas, as in Kueue's "
+               "configuration"),
+    FileOption(ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing, "how the usage of LocalQueues decays, as "
+               "in Kueue's configuration; without it, usage does not order them"),
+))  # fmt: skip
 
 
 def read_settings(

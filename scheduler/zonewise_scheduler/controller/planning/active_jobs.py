@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json, ObjectKey
     from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 
 class ActiveJobs:
@@ -74,21 +75,24 @@ class ActiveJobs:
             self._owners.setdefault(noted[1], uid_of(job))
         return noted[1]
 
-    def lost_workload(self, key: str, flavors: Mapping[str, ResourceFlavor], defaults: PodDefaults) -> Json | None:
+    def lost_workload(
+        self, key: str, flavors: Mapping[str, ResourceFlavor], defaults: PodDefaults, resources: ResourceSettings
+    ) -> Json | None:
         """Return the admitted Workload by which an active job was started, if its object shows no quota.
 
-        `flavors`: ResourceFlavors by name. `defaults`: what the API server adds to pods. None: neither an active job
-        nor active pods record its admission.
+        `flavors`: ResourceFlavors by name. `defaults`: what the API server adds to pods. `resources`: which requests
+        count. None: neither an active job nor active pods record its admission.
         """
-        return self._lost_by_job(key, defaults) or workload_of_pods(key, self._pods_of(key), flavors)
+        by_job = self._lost_by_job(key, defaults, resources)
+        return by_job or workload_of_pods(key, self._pods_of(key), flavors, resources)
 
-    def _lost_by_job(self, key: str, defaults: PodDefaults) -> Json | None:
+    def _lost_by_job(self, key: str, defaults: PodDefaults, resources: ResourceSettings) -> Json | None:
         found = self._find_job(key)
         if found is None or not is_injected(found[0]) or not self.is_active(key):
             return None
         job, adapter = found
         try:
-            lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job), defaults)
+            lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job), defaults, resources)
         except FieldError:
             return None
         return lost if lost is not None and lost["metadata"]["name"] == key.partition("/")[2] else None

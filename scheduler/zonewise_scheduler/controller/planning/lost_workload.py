@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.admission.node import amounts_by_resource
+from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.controller.jobs.injected import read_injected, without_injected
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import api_time
@@ -36,6 +37,7 @@ from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, pod_milli_r
 from zonewise_scheduler.quota.api.amount import from_thousandths
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
+from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 Json = dict[str, Any]
 
@@ -63,12 +66,16 @@ def noted_workload_name(job: Json) -> str:
 
 
 def workload_of_job(
-    job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], defaults: PodDefaults
+    job: Json,
+    resource: Resource,
+    pod_sets: Sequence[PodSetManifest],
+    defaults: PodDefaults,
+    resources: ResourceSettings = ALL_RESOURCES,
 ) -> Json | None:
     """Return the admitted Workload by which a job was started; None: the job does not record its admission.
 
-    `pod_sets`: the current pod sets of the job. `defaults`: what the API server adds to its pods. The UID is that of
-    the job, so no Workload object has it. Raises FieldError for invalid pod sets.
+    `pod_sets`: the current pod sets of the job. `defaults`: what the API server adds to its pods. `resources`: which
+    requests count. The UID is that of the job, so no Workload object has it. Raises FieldError for invalid pod sets.
     """
     injected, name = read_injected(job), noted_workload_name(job)
     reader = FieldReader(job, "", [])
@@ -82,7 +89,7 @@ def workload_of_job(
             pods = min(admission.pods, pod_set.pods)
             requests = {
                 resource_name: pods * from_thousandths(resource_name, amount)
-                for resource_name, amount in pod_milli_requests(original.template).items()
+                for resource_name, amount in resources.counted_requests(pod_milli_requests(original.template)).items()
             }
             noted.append(_NotedPodSet(admission, pods, requests, original.as_object()))
     if not name or not noted:
@@ -98,11 +105,16 @@ def workload_of_job(
     return _admitted(identity, metadata.pairs("labels").get(QUEUE_LABEL, ""), noted, started or created)
 
 
-def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str, ResourceFlavor]) -> Json | None:
+def workload_of_pods(
+    key: str,
+    pods: Iterable[ManagedPod],
+    flavors: Mapping[str, ResourceFlavor],
+    resources: ResourceSettings = ALL_RESOURCES,
+) -> Json | None:
     """Return the admitted Workload of the bound pods that have not ended; None: they do not record an admission.
 
-    `key`: of the Workload; `flavors`: ResourceFlavors by name. The UID is that of the oldest pod. If pods of a pod set
-    record different admissions, the oldest pod's admission counts.
+    `key`: of the Workload; `flavors`: ResourceFlavors by name; `resources`: which requests count. The UID is that of
+    the oldest pod. If pods of a pod set record different admissions, the oldest pod's admission counts.
     """
     by_pod_set: dict[str, list[tuple[ManagedPod, NotedAdmission]]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
@@ -115,7 +127,7 @@ def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str,
     namespace, _, name = key.partition("/")
     created = api_time(oldest.created)
     identity = {"name": name, "namespace": namespace, "uid": oldest.uid, "creationTimestamp": created}
-    pod_sets = [_pod_set_of(pod_set, entries) for pod_set, entries in by_pod_set.items()]
+    pod_sets = [_pod_set_of(pod_set, entries, resources) for pod_set, entries in by_pod_set.items()]
     return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets, created)
 
 
@@ -156,7 +168,9 @@ def _with_pod_defaults(
     return read_pod_set_manifests(with_pod_defaults({"metadata": {"namespace": namespace}, "spec": spec}, defaults))
 
 
-def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]]) -> _NotedPodSet:
+def _pod_set_of(
+    name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]], resources: ResourceSettings
+) -> _NotedPodSet:
     """Return the admission that the oldest pod of a pod set records, with the requests of all pods that record the
     same.
     """
@@ -164,8 +178,12 @@ def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]])
     requests: dict[str, int] = {}
     counted = [pod for pod, noted in entries if noted == admission]
     for pod in counted:
-        for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES):
-            requests[resource] = requests.get(resource, 0) + amount
+        thousandths = {
+            resource: amount if resource == CPU else amount * 1000
+            for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES)
+        }
+        for resource, amount in resources.counted_requests(thousandths).items():
+            requests[resource] = requests.get(resource, 0) + from_thousandths(resource, amount)
     return _NotedPodSet(admission, len(counted), requests, {"name": name, "count": len(counted)})
 
 

@@ -188,7 +188,8 @@ class WorkloadPlanner:
             return
         if key in state.running:
             self.feed.finish(key)
-        lost = self._jobs.lost_workload(key, state.snapshot.resource_flavors or {}, self._known_defaults)
+        flavors, resources = state.snapshot.resource_flavors or {}, state.settings.resources
+        lost = self._jobs.lost_workload(key, flavors, self._known_defaults, resources)
         if lost is None:
             return
         is_deleted = self._is_namespace_deleted(lost["metadata"]["namespace"])

@@ -33,6 +33,7 @@ from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.controller.workloads.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
+from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.status.reporter import StatusReporter
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 PATH = "/api/v1/forecast"
@@ -148,7 +150,7 @@ def requested_workload(query: str, now: float) -> Json:
         "spec": {"queueName": values["queue"], "podSets": [pod_set], "priority": int(priority)},
     }
     try:
-        _read(obj)
+        _read(obj, ALL_RESOURCES)
     except InvalidWorkload as error:
         raise ValueError(f"requests: {values['requests'][:200]!r}: {error}") from error
     return obj
@@ -166,7 +168,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
     try:
         completed = with_pod_defaults(obj, copied.pod_defaults)
         check_pods(completed, copied.pod_defaults)
-        workload = _read(completed)
+        workload = _read(completed, state.settings.resources)
     except (FieldError, InvalidWorkload) as error:
         return {**body, **nothing, "message": str(error)}
     submit(state, workload)
@@ -192,9 +194,9 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
     }
 
 
-def _read(obj: Json) -> Workload:
+def _read(obj: Json, resources: ResourceSettings) -> Workload:
     """Return the workload that an object describes. Raises InvalidWorkload."""
-    result = read_workload(obj)
+    result = read_workload(obj, resources=resources)
     if result.workload is None or result.problems:
         raise InvalidWorkload(next(iter(result.problems), "spec: no workload"))
     return result.workload

@@ -21,6 +21,7 @@ from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
+from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_types import (
     DEFAULT_POD_SET,
     Admission,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise_common.k8s.labels import Requirement
+    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
@@ -78,7 +80,9 @@ class _ReadPodSets(NamedTuple):
     raised."""
 
 
-def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> ReadWorkload:
+def read_workload(
+    obj: Mapping[str, Any], *, priority_boost: bool = False, resources: ResourceSettings = ALL_RESOURCES
+) -> ReadWorkload:
     """Read a Workload without raising for any object; `priority_boost`: the gate PriorityBoost."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
@@ -87,7 +91,7 @@ def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> Re
     whole.report_unknown()
     conditions = _conditions(status)
     try:
-        pod_sets = _pod_sets(spec)
+        pod_sets = _pod_sets(spec, resources)
         if "QuotaReserved" in conditions:
             pod_sets = tuple(_with_pod_set_updates(pod_sets, status))
         workload = _workload(metadata, spec, status, pod_sets, conditions, priority_boost=priority_boost)
@@ -176,16 +180,16 @@ def _conditions(status: FieldReader) -> dict[str, tuple[str, float]]:
     }
 
 
-def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
+def _pod_sets(spec: FieldReader, resources: ResourceSettings) -> tuple[PodSet, ...]:
     """Return the pod sets; raise FieldError for a template that the API server would reject."""
     try:
         encoded = msgspec.json.encode(spec.obj.get("podSets"))
     except (TypeError, ValueError, OverflowError, RecursionError):  # not JSON
         encoded = b""
     if not encoded or len(encoded) > _MAX_ENCODED:
-        return _read_pod_sets(spec)
+        return _read_pod_sets(spec, resources)
     spec.ignore("podSets")
-    remembered = _remembered_pod_sets(encoded)
+    remembered = _remembered_pod_sets(encoded, resources)
     spec.problems += remembered.problems
     if remembered.error is not None:
         raise FieldError(*remembered.error)
@@ -193,23 +197,23 @@ def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _remembered_pod_sets(encoded: bytes) -> _ReadPodSets:
+def _remembered_pod_sets(encoded: bytes, resources: ResourceSettings) -> _ReadPodSets:
     problems: list[str] = []
     spec = FieldReader({"podSets": msgspec.json.decode(encoded)}, "spec.", problems)
     try:
-        return _ReadPodSets(_read_pod_sets(spec), tuple(problems))
+        return _ReadPodSets(_read_pod_sets(spec, resources), tuple(problems))
     except FieldError as error:
         return _ReadPodSets((), tuple(problems), (error.field, str(error).partition(": ")[2]))
 
 
-def _read_pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
-    pod_sets = tuple(map(_pod_set, spec.children("podSets")))
+def _read_pod_sets(spec: FieldReader, resources: ResourceSettings) -> tuple[PodSet, ...]:
+    pod_sets = tuple(_pod_set(reader, resources) for reader in spec.children("podSets"))
     if sum(pod_set.pods for pod_set in pod_sets) > 1:
         return pod_sets
     return tuple(pod_set._replace(tolerations=(*pod_set.tolerations, SINGLE_POD)) for pod_set in pod_sets)
 
 
-def _pod_set(reader: FieldReader) -> PodSet:
+def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
     """Return a pod set; raise FieldError for a template that the API server would reject."""
     count, min_count = reader.count("count", None if reader.has("count") else 1), reader.count("minCount")
     if count is None:
@@ -219,23 +223,29 @@ def _pod_set(reader: FieldReader) -> PodSet:
         pod = dict(template.obj)
         pod_spec = dict(template.child("spec").obj)
         name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
-        totals = pod_milli_requests(pod).items()
+        thousandths = pod_milli_requests(pod)
+        counted = resources.counted_requests(thousandths)
         pod_set = PodSet(
             name,
             count,
-            {resource: from_thousandths(resource, amount) for resource, amount in totals if resource != "pods"},
+            _amounts(counted),
             min_count,
             read_node_selector(pod_spec),
             read_required_terms(pod_spec),
             read_tolerations(pod_spec, comparisons=True),
             topology,
             read_preferred_terms(pod_spec),
+            None if counted == thousandths else _amounts(thousandths),
             shape=read_pod(pod) if pod_spec.get("containers") else None,
         )
     except FieldError as error:
         raise _nested_error(template.path, error) from error
     reader.report_unknown()
     return pod_set
+
+
+def _amounts(thousandths: Mapping[str, int]) -> dict[str, int]:
+    return {name: from_thousandths(name, amount) for name, amount in thousandths.items() if name != "pods"}
 
 
 def _nested_error(path: str, error: FieldError, prefix: str = "") -> FieldError:
@@ -313,11 +323,13 @@ def _admission(
 def _as_admitted(pod_sets: tuple[PodSet, ...], admission: Admission) -> Iterator[PodSet]:
     """Yield pod sets with each pod's requests at the time of the quota reservation (workload.go SinglePodRequests).
 
-    LimitRanges and RuntimeClasses, which complete a template, may change later, but running pods do not.
+    LimitRanges and RuntimeClasses, which complete a template, may change later, but running pods do not. A request that
+    counts as another amount against quotas is that of the template.
     """
     assigned = {pod_set.name: pod_set for pod_set in admission.pod_sets if pod_set.pods}
     for pod_set in pod_sets:
-        requests = dict(pod_set.requests)
+        requests = dict(pod_set.requests_on_node)
         if (of_all := assigned.get(pod_set.name)) is not None:
-            requests |= {name: of_all.usage[name] // of_all.pods for name in requests.keys() & of_all.usage.keys()}
-        yield pod_set if requests == pod_set.requests else pod_set._replace(node_requests=requests)
+            unchanged = {name for name, amount in requests.items() if pod_set.requests.get(name) == amount}
+            requests |= {name: of_all.usage[name] // of_all.pods for name in unchanged & of_all.usage.keys()}
+        yield pod_set if requests == pod_set.requests_on_node else pod_set._replace(node_requests=requests)

@@ -173,11 +173,12 @@ def _scan_resources(
 ) -> FlavorScan:
     """Return the flavors of a podset group, resource by resource; no flavors if one resource gets none."""
     rg_by_resource = assigner.queue.rg_by_resource
+    blocks_undeclared = assigner.settings.resources.quota_check_strategy == "BlockUndeclared"
     flavors: dict[str, FlavorAssignment] = {}
     statuses: list[FlavorStatus] = []
     considered_flavors: list[ConsideredFlavor] = []
     for resource in sorted(sums, key=hash_resource_name):
-        if resource not in rg_by_resource and sums[resource] and not assigner.settings.ignore_undeclared_resources:
+        if resource not in rg_by_resource and sums[resource] and blocks_undeclared:
             status = FlavorStatus("NoMatchingFlavor", resource=resource, message="the queue has no quota of it")
             return FlavorScan({}, (status,), tuple(considered_flavors))
         if resource in flavors or resource not in rg_by_resource:

@@ -10,7 +10,8 @@ import pytest
 
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
-from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, AdmissionFairSharingConfig
+from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
 
@@ -69,6 +70,19 @@ def test_a_header_survives_serialization_as_json(header: RecordingHeader, docume
     assert read_header(json.loads(json.dumps(document, allow_nan=False))) == header
 
 
+def test_settings_of_the_quota_survive_serialization() -> None:
+    header = RecordingHeader(
+        "easy",
+        resources=ResourceSettings(exclude_resource_prefixes=("example.com/",)),
+        admission_fair_sharing=AdmissionFairSharingConfig(60.0, 5.0, {"cpu": 2.0}),
+    )
+    read = read_header(json.loads(json.dumps(header.document(), allow_nan=False)))
+    assert read == header
+    assert read.quota_settings == DEFAULT_SETTINGS._replace(
+        resources=header.resources, admission_fair_sharing=header.admission_fair_sharing
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "header"),
     [
@@ -114,6 +128,7 @@ def test_errors_quote_at_most_eighty_characters_of_a_version() -> None:
         ({"fairSharing": 1}, "fairSharing: neither true nor false"),
         ({"nodes": "yes"}, "nodes: neither true nor false"),
         ({"allowUnknownNodes": 0, "nodes": 0}, "nodes: neither .*; allowUnknownNodes: neither true nor false"),
+        ({"resources": {"x": 1}}, "resources.x: unknown field"),
         ({"policy": "none"}, "policy: none: unknown policy; the policies are "),
         ({"policy": "depth-x"}, "policy: depth-x: unknown policy; the policies are "),
     ],

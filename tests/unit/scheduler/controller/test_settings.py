@@ -6,6 +6,7 @@ import pytest
 
 from zonewise_common.service.options import SettingsError
 from zonewise_scheduler.controller.settings import read_settings
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, AdmissionFairSharingConfig
 
 KIND = """
 jobKinds:
@@ -44,3 +45,18 @@ def test_limits_of_readiness_are_off_by_default_and_are_durations() -> None:
     assert (settings.pods_ready_timeout, settings.requeue_limit) == (0, -1)
     settings = read_settings({}, {}, "podsReadyTimeout: 5m\nrequeueLimit: 3\nrequeueBackoffMax: 2h")
     assert (settings.pods_ready_timeout, settings.requeue_limit, settings.requeue_backoff_max) == (300, 3, 7200)
+
+
+def test_settings_of_the_quota_are_copied_from_kueues_configuration() -> None:
+    text = """
+resources:
+  excludeResourcePrefixes: [example.com/nic]
+  transformations: [{input: example.com/mig, strategy: Replace, outputs: {example.com/credits: 2}}]
+admissionFairSharing: {usageHalfLifeTime: 168h, resourceWeights: {cpu: 2.0}}
+"""
+    quota = read_settings({}, {}, text).quota_settings
+    assert quota.resources.counted_requests({"example.com/nic": 1, "example.com/mig": 1}) == {"example.com/credits": 2}
+    assert quota.admission_fair_sharing == AdmissionFairSharingConfig(604_800.0, resource_weights={"cpu": 2.0})
+    assert read_settings({}, {}, "fairSharing: true").quota_settings == DEFAULT_SETTINGS._replace(fair_sharing=True)
+    with pytest.raises(SettingsError, match=r"^c.yaml: resources.transformations: not a list: 1$"):
+        read_settings({}, {}, "resources: {transformations: 1}", "c.yaml")

@@ -11,6 +11,7 @@ from support.tas_clusters import Host, hosts_of, job, pods_of, preempting_queue,
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
@@ -221,7 +222,7 @@ def test_a_replaced_node_adds_no_flavor(quota: int) -> None:
     before, hosts = preempting_queue("a", 9), [Host("one", "x", 2), Host("two", "x", 2)]
     gpus = resource_group(FlavorQuotas("fast", (("gpu", ResourceQuota(quota)),)))
     after = before._replace(resource_groups=(*before.resource_groups, gpus))
-    settings = DEFAULT_SETTINGS._replace(ignore_undeclared_resources=True)
+    settings = DEFAULT_SETTINGS._replace(resources=ResourceSettings("IgnoreUndeclared"))
     new = job("one", pods_of(2)._replace(requests={"cpu": 2, "gpu": 1}, node_requests={"cpu": 2}))
     admitted = run_one_cycle(snapshot_of([before], hosts), ("a", new), settings=settings)["one"].workload
     snapshot = snapshot_of([after], hosts)

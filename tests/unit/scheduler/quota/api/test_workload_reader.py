@@ -15,6 +15,8 @@ from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 from zonewise_scheduler.quota.api.workload_reader import PRIORITY_BOOST_ANNOTATION, read_workload
 from zonewise_scheduler.quota.api.workload_types import (
     Admission,
@@ -373,3 +375,19 @@ def test_a_pod_set_requests_all_resources_but_the_number_of_pods() -> None:
     obj["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
     [pod_set] = read_valid(obj).pod_sets
     assert pod_set.requests == {"cpu": 1000, "example.com/device": 2, "rdma/hca": 4}
+
+
+def test_requests_that_count_as_others_remain_requests_on_nodes() -> None:
+    """Before and after the admission: only quotas use the outputs of a transformation."""
+    setting = {"excludeResourcePrefixes": ["cpu"], "transformations": [
+        {"input": "nvidia.com/gpu", "strategy": "Replace", "outputs": {"credits": "250m"}}
+    ]}  # fmt: skip
+    resources = parse_resource_settings(setting)
+    usage = {"flavors": {"credits": "spot"}, "resourceUsage": {"credits": "4"}}
+    admission = {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "count": 4, **usage}]}
+    for obj in (with_field(WORKLOAD, "status", {}), with_field(WORKLOAD, "status.admission", admission)):
+        workload = read_workload(obj, resources=resources).workload
+        assert workload is not None
+        (pod_set,) = workload.pod_sets
+        assert (pod_set.requests, pod_set.requests_on_node) == ({"credits": 1}, {"cpu": 1500, "nvidia.com/gpu": 2})
+    assert dict(workload.usage) == {FlavorResource("spot", "credits"): 3}

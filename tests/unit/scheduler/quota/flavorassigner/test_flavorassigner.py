@@ -23,6 +23,7 @@ from zonewise_scheduler.quota.api.amount import hash_resource_name
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 from zonewise_scheduler.quota.api.workload_types import (
     Admission,
     PodSet,
@@ -46,6 +47,7 @@ from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, Topol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zonewise_scheduler.quota.api.resource_settings import QuotaCheckStrategy
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, NoFitReason
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
@@ -109,13 +111,15 @@ def test_statuses_have_the_reason_of_each_flavor() -> None:
 def test_a_resource_without_quota() -> None:
     """The workload does not fit, unless it requests 0 or undeclared resources are ignored."""
     snapshot = two_flavors(4, 4)
-    for amount, ignored, mode in (
-        (1, False, FlavorAssignmentMode.NO_FIT),
-        (0, False, FlavorAssignmentMode.FIT),
-        (1, True, FlavorAssignmentMode.FIT),
+    block: QuotaCheckStrategy = "BlockUndeclared"
+    ignore: QuotaCheckStrategy = "IgnoreUndeclared"
+    for amount, strategy, mode in (
+        (1, block, FlavorAssignmentMode.NO_FIT),
+        (0, block, FlavorAssignmentMode.FIT),
+        (1, ignore, FlavorAssignmentMode.FIT),
     ):
         new = Workload("ns", "new", (PodSet(requests={"cpu": 1, "gpu": amount}),))
-        settings = DEFAULT_SETTINGS._replace(ignore_undeclared_resources=ignored)
+        settings = DEFAULT_SETTINGS._replace(resources=ResourceSettings(strategy))
         assignment = assign_flavors(make_assigner(snapshot, new, settings=settings))
         assert assignment.representative_mode == mode
         assert assignment.no_fit_reason == ("NoMatchingFlavor" if mode == FlavorAssignmentMode.NO_FIT else "")
