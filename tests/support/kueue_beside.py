@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zonewise_scheduler.controller.kueue.kueue_configuration import CONFIG_MAP, CONFIG_MAP_KEY
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ def kueue_lease(second: int = 0, *, seconds: int = 15, annotations: Json | None 
     return {"metadata": metadata, "spec": spec}
 
 
-def start_kueue(api: Api, *, seconds: int = 1) -> None:
-    """Create the namespace and the Lease, which expires after some seconds."""
+def start_kueue(api: Api, *, seconds: int = 1, configuration: str = "kind: Configuration") -> None:
+    """Create the namespace, the configuration, and the Lease, which expires after some seconds."""
     api.post("/api/v1/namespaces", {"metadata": {"name": LEASE_NAME.namespace}})
+    config_map = {"metadata": {"name": CONFIG_MAP}, "data": {CONFIG_MAP_KEY: configuration}}
+    api.post(f"/api/v1/namespaces/{LEASE_NAME.namespace}/configmaps", config_map).ok()
     api.post(LEASES, kueue_lease(seconds=seconds)).ok()
 
 

@@ -12,10 +12,10 @@ from zonewise_scheduler.client.session import add_cluster_arguments, open_sessio
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
+    from zonewise_scheduler.controller.settings import ControllerSettings
     from zonewise_scheduler.controller.types import Write
 
 _NOT_DONE = 1
@@ -34,8 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--back", action="store_true", help="give the queues back to Kueue; start Kueue afterwards")
     add("--dry-run", action="store_true", help="print what would change, and change nothing")
     add("--force", action="store_true", help="adopt despite the obstacles that are printed; jobs may be stopped")
-    add("--config", metavar="FILE", default="", help="settings file of the controller, whose `jobKinds` are handed "
-        "over too (default: none)")  # fmt: skip
+    add("--config", metavar="FILE", default="", help="settings file of the controller: its `jobKinds` are handed "
+        "over too, and its other settings are compared with Kueue's (default: none)")  # fmt: skip
     add("--namespace", metavar="NAME", default="zonewise", help="namespace of the controller (default: zonewise)")
     add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="Lease of Kueue's leader election (default: "
         "kueue-system/c1f6bfd2.kueue.x-k8s.io)")  # fmt: skip
@@ -46,14 +46,16 @@ def run(arguments: Namespace) -> int:
     """Print the changes, and apply them. Raises CommandError."""
     with require_extra("scheduler"):
         from zonewise_common.service.options import SettingsError
+        from zonewise_scheduler.controller.jobs.registry import adapters_of_settings
         from zonewise_scheduler.controller.kueue.handover import Handover, HandoverError
     options = _options(arguments)
     try:
-        adapters = _adapters(arguments.config)
+        settings = _settings(arguments.config)
+        adapters = adapters_of_settings(settings.job_kinds)
         with open_session(arguments) as session:
             handover = Handover(session.client, adapters, options, time.sleep)
             handover.read()
-            return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments)
+            return _give_back(handover, arguments) if arguments.back else _adopt(handover, arguments, settings)
     except SettingsError as error:
         raise CommandError(str(error)) from error
     except HandoverError as error:
@@ -76,22 +78,23 @@ def _options(arguments: Namespace) -> HandoverOptions:
     return HandoverOptions(lease, arguments.namespace)
 
 
-def _adapters(config: str) -> Mapping[tuple[str, str], JobAdapter]:
-    """Return the adapters of all kinds that the controller queues. Raises SettingsError."""
+def _settings(config: str) -> ControllerSettings:
+    """Return the settings of the controller. Raises SettingsError."""
     from zonewise_common.service.options import read_settings_file
-    from zonewise_scheduler.controller.jobs.registry import adapters_of_settings
     from zonewise_scheduler.controller.settings import DEFAULT_FILE, read_settings
 
     content = read_settings_file(config, DEFAULT_FILE) if config else None
-    return adapters_of_settings(read_settings({}, {}, content, config).job_kinds)
+    return read_settings({}, {}, content, config)
 
 
-def _adopt(handover: Handover, arguments: Namespace) -> int:
+def _adopt(handover: Handover, arguments: Namespace, settings: ControllerSettings) -> int:
     if handover.kueue_runs():
         sys.stderr.write(
             "zonewise: Kueue is running: it renews its Lease. Scale its Deployment to 0, and run this command again\n"
         )
         return _NOT_DONE
+    for note in handover.notes(settings._asdict()):
+        sys.stderr.write(f"note: {note}\n")
     obstacles = handover.obstacles(time.time())
     for obstacle in obstacles[:_MAX_OBSTACLES]:
         sys.stderr.write(f"obstacle: {obstacle}\n")

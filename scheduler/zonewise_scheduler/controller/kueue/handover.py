@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.errors import Forbidden, NotFound
 from zonewise_common.kube.resources import ADMISSION_CHECKS, CONFIG_MAPS, WORKLOADS
 from zonewise_scheduler.controller.kueue.adoption import (
@@ -32,6 +33,7 @@ from zonewise_scheduler.controller.kueue.adoption import (
     webhook_writes,
 )
 from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
+from zonewise_scheduler.controller.kueue.kueue_configuration import CONFIG_MAP, CONFIG_MAP_KEY, configuration_notes
 from zonewise_scheduler.controller.kueue.kueue_lease import (
     GUARD_PERIOD,
     LeaseName,
@@ -94,6 +96,8 @@ class Handover:
         self._client, self._adapters, self._options, self._sleep = client, adapters, options, sleep
         self.lease: Json | None = None
         self.objects: dict[Resource, list[Json]] = {}
+        self._configuration = ""
+        """Text of Kueue's configuration file; "": it cannot be read."""
 
     def read(self) -> None:
         """Read all objects. Raises KubeError."""
@@ -106,6 +110,11 @@ class Handover:
                 self.objects[resource] = list(self._client.list(resource).items)
             except (NotFound, Forbidden):
                 self.objects[resource] = []
+        try:
+            config_map = self._client.get(CONFIG_MAPS, CONFIG_MAP, namespace=self._options.lease.namespace)
+        except (NotFound, Forbidden):
+            config_map = {}
+        self._configuration = FieldReader(config_map, "", []).child("data").text(CONFIG_MAP_KEY)
 
     def kueue_runs(self) -> bool:
         """Return whether Kueue renews its Lease. Wait as long as a renewal may take. Raises KubeError.
@@ -124,6 +133,13 @@ class Handover:
     def obstacles(self, now: float) -> list[str]:
         """Return why the queues cannot be adopted in their current state."""
         return [*adoption_obstacles(self.objects, self._adapters, now), *deletion_obstacles(self.objects)]
+
+    def notes(self, settings: Mapping[str, object]) -> list[str]:
+        """Return what the controller does differently from Kueue's configuration; `settings`: of the controller."""
+        name = f"ConfigMap {self._options.lease.namespace}/{CONFIG_MAP}"
+        if not self._configuration:
+            return [f"{name}: cannot be read, so Kueue's settings are unknown: compare them by hand"]
+        return [f"{name}: {note}" for note in configuration_notes(self._configuration, settings)]
 
     def adoption(self) -> list[list[Write]]:
         """Return the writes of an adoption, grouped by step."""
