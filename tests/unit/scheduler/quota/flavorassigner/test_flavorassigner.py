@@ -47,7 +47,6 @@ from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, Topol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.quota.api.resource_settings import QuotaCheckStrategy
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, NoFitReason
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
@@ -111,15 +110,14 @@ def test_statuses_have_the_reason_of_each_flavor() -> None:
 def test_a_resource_without_quota() -> None:
     """The workload does not fit, unless it requests 0 or undeclared resources are ignored."""
     snapshot = two_flavors(4, 4)
-    block: QuotaCheckStrategy = "BlockUndeclared"
-    ignore: QuotaCheckStrategy = "IgnoreUndeclared"
-    for amount, strategy, mode in (
+    block, ignore = ResourceSettings("BlockUndeclared"), ResourceSettings("IgnoreUndeclared")
+    for amount, resources, mode in (
         (1, block, FlavorAssignmentMode.NO_FIT),
         (0, block, FlavorAssignmentMode.FIT),
         (1, ignore, FlavorAssignmentMode.FIT),
     ):
         new = Workload("ns", "new", (PodSet(requests={"cpu": 1, "gpu": amount}),))
-        settings = DEFAULT_SETTINGS._replace(resources=ResourceSettings(strategy))
+        settings = DEFAULT_SETTINGS._replace(resources=resources)
         assignment = assign_flavors(make_assigner(snapshot, new, settings=settings))
         assert assignment.representative_mode == mode
         assert assignment.no_fit_reason == ("NoMatchingFlavor" if mode == FlavorAssignmentMode.NO_FIT else "")
