@@ -118,11 +118,12 @@ def test_the_reference_matches_the_code(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "options"), [("docs/guides/agent.md", AGENT_OPTIONS), ("docs/guides/job-kinds.md", CONTROLLER_OPTIONS)]
+    ("pages", "options"), [(["agent"], AGENT_OPTIONS), (["job-kinds", "live-queue"], CONTROLLER_OPTIONS)]
 )
-def test_a_guide_has_an_example_of_each_structured_setting(page: str, options: Options) -> None:
+def test_a_guide_has_an_example_of_each_structured_setting(pages: list[str], options: Options) -> None:
     """The example is valid, and the reference lists the setting."""
-    examples = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGES[page], re.DOTALL | re.M)]
+    text = "".join(PAGES[f"docs/guides/{page}.md"] for page in pages)
+    examples = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.M)]
     for option in options.file_options:
         [value] = [example[option.key] for example in examples if option.key in example]
         assert option.parse(value)

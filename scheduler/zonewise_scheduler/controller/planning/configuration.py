@@ -1,4 +1,4 @@
-"""The objects that configure the queue: queues, flavors, topologies, checks, namespaces, classes, LimitRanges.
+"""The objects that configure the queue: queues, flavors, topologies, checks, namespaces, classes, LimitRanges, claims.
 
 Only fields that have an effect count: the planner is not fed when a status changes, except that of a check.
 """
@@ -16,6 +16,7 @@ from zonewise_common.kube.resources import (
     NAMESPACES,
     PRIORITY_CLASSES,
     PROVISIONING_REQUEST_CONFIGS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -47,7 +48,7 @@ DEFAULT_QUEUE = "default"
 """Name of the LocalQueue for jobs that specify none."""
 _CLASSES = (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
 RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
-_POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES)
+_POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES)
 OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
 """Kinds that may be missing in a cluster, or that the controller may not be allowed to list."""
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
@@ -135,7 +136,10 @@ class ConfigurationObjects:
             ranges: dict[str, list[Json]] = {}
             for obj in self.objects(LIMIT_RANGES):
                 ranges.setdefault(obj["metadata"]["namespace"], []).append(obj)
-            self._pod_defaults = PodDefaults(runtime_classes, ranges)
+            templates: dict[str, dict[str, Json]] = {}
+            for obj in self.objects(RESOURCE_CLAIM_TEMPLATES):
+                templates.setdefault(obj["metadata"]["namespace"], {})[obj["metadata"]["name"]] = obj.get("spec") or {}
+            self._pod_defaults = PodDefaults(runtime_classes, ranges, templates)
         return self._pod_defaults
 
     def objects(self, resource: Resource) -> list[Json]:

@@ -5,6 +5,8 @@
 | RuntimeClass | the overhead of the pod's RuntimeClass, and its node selector and tolerations |
 | LimitRanger | requests and limits that a container lacks, from the LimitRanges of the namespace |
 
+Devices that pods request through ResourceClaimTemplates are added too (device_requests.py).
+
 A Workload that was built from pods has these defaults already: existing pods are neither completed nor rejected.
 
 The planner is fed Workloads with all defaults, so quota and placement count them. Objects are not changed. So a
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, POD_GROUPS, PODS
+from zonewise_scheduler.controller.workloads.device_requests import check_device_requests, with_device_requests
 from zonewise_scheduler.controller.workloads.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class PodDefaults(NamedTuple):
     """Defaults by name of the RuntimeClass."""
     limit_ranges: Mapping[str, Sequence[Json]] = {}
     """LimitRanges by namespace."""
+    claim_templates: Mapping[str, Mapping[str, Json]] = {}
+    """ResourceClaimTemplates by namespace and name."""
 
 
 NO_POD_DEFAULTS = PodDefaults()
@@ -66,11 +71,15 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
     """Return a function that returns whether the defaults of a namespace's pods may have changed."""
     if before.runtime_classes != after.runtime_classes:
         return lambda _namespace: True
-    return lambda namespace: before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
+    return lambda namespace: (
+        before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
+        or before.claim_templates.get(namespace) != after.claim_templates.get(namespace)
+    )
 
 
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same Workload if nothing is added. Raises FieldError."""
+    workload = with_device_requests(workload, defaults.claim_templates.get(_namespace(workload), {}))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload
@@ -88,7 +97,9 @@ def check_pods(workload: Json, defaults: PodDefaults) -> None:
     """Raise FieldError for a completed Workload whose pods the API server would reject.
 
     It rejects pods whose requests violate a LimitRange, or whose node selector contradicts that of their RuntimeClass.
+    A Workload whose devices cannot be counted is an error too.
     """
+    check_device_requests(workload, defaults.claim_templates.get(_namespace(workload), {}))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return

@@ -8,9 +8,14 @@
         strategy: Replace
         multiplyBy: example.com/copies
         outputs: {example.com/gpu-memory: 10}
+      deviceClassMappings:
+      - name: example.com/gpus
+        deviceClassNames: [gpu.nvidia.com]
 
-Requests on nodes are not affected. Sources: apis/config/v1beta2/configuration_types.go Resources;
-pkg/config/validation.go validateResourceTransformations, validateQuotaCheckStrategy.
+Requests on nodes are not affected. Devices that a pod requests through ResourceClaimTemplates are requests for the
+resource DEVICE_CLASS plus the name of their DeviceClass. A mapping replaces them by a resource that has a quota.
+Sources: apis/config/v1beta2/configuration_types.go Resources; pkg/config/validation.go validateResourceTransformations,
+validateQuotaCheckStrategy.
 """
 
 from __future__ import annotations
@@ -21,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.quantity import parse_nano_value
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 RESOURCES_SETTING = "resources"
 QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
@@ -110,12 +116,10 @@ def parse_resource_settings(value: object) -> ResourceSettings:
     settings = ResourceSettings(
         reader.choice("quotaCheckStrategy", QuotaCheckStrategy, strategy),
         reader.texts("excludeResourcePrefixes"),
-        tuple(map(_transformation, reader.children("transformations"))),
+        (*map(_transformation, reader.children("transformations")), *_device_class_mappings(reader)),
     )
     if settings.quota_check_strategy == "IgnoreUndeclared" and settings.exclude_resource_prefixes:
         reader.report("excludeResourcePrefixes", "must be empty if quotaCheckStrategy is IgnoreUndeclared")
-    if reader.has("deviceClassMappings"):
-        reader.report("deviceClassMappings", "devices of resource claims do not count against quotas")
     reader.report_unknown()
     problems += _duplicates(settings.transformations)
     if problems:
@@ -135,6 +139,21 @@ def _transformation(reader: FieldReader) -> ResourceTransformation:
     return transformation
 
 
+def _device_class_mappings(settings: FieldReader) -> Iterator[ResourceTransformation]:
+    """Yield a transformation for each DeviceClass (pkg/dra/mapper.go PopulateFromConfiguration)."""
+    replace: Strategy = "Replace"
+    for reader in settings.children("deviceClassMappings"):
+        name = reader.required_name()
+        classes = reader.texts("deviceClassNames")
+        if not classes:
+            reader.report("deviceClassNames", "must name a DeviceClass")
+        for device_class in classes:
+            yield ResourceTransformation(f"{DEVICE_CLASS}{device_class}", replace, outputs=((name, _NANO),))
+        if reader.has("sources"):
+            reader.report("sources", "only the number of devices can be counted")
+        reader.report_unknown()
+
+
 def _outputs(reader: FieldReader) -> dict[str, int]:
     """Return billionths by resource. They may be negative."""
     outputs: dict[str, int] = {}
@@ -149,7 +168,7 @@ def _outputs(reader: FieldReader) -> dict[str, int]:
 def _duplicates(transformations: Sequence[ResourceTransformation]) -> list[str]:
     inputs = [item.input for item in transformations]
     return [
-        f"{RESOURCES_SETTING}.transformations[{i}].input: stands more than once: {name!r:.80}"
-        for i, name in enumerate(inputs)
-        if name in inputs[:i]
+        f"{RESOURCES_SETTING}: has more than one transformation of {name!r:.80}"
+        for name in dict.fromkeys(inputs)
+        if inputs.count(name) > 1
     ]

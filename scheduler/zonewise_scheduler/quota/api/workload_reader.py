@@ -18,7 +18,7 @@ from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_t
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
-from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
@@ -224,7 +224,8 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         pod_spec = dict(template.child("spec").obj)
         name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
         thousandths = pod_milli_requests(pod)
-        counted = resources.counted_requests(thousandths)
+        on_node = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
+        counted = resources.counted_requests(_with_devices(thousandths, reader.child("deviceRequests")))
         pod_set = PodSet(
             name,
             count,
@@ -235,13 +236,22 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
             read_tolerations(pod_spec, comparisons=True),
             topology,
             read_preferred_terms(pod_spec),
-            None if counted == thousandths else _amounts(thousandths),
+            None if counted == on_node else _amounts(on_node),
             shape=read_pod(pod) if pod_spec.get("containers") else None,
         )
     except FieldError as error:
         raise _nested_error(template.path, error) from error
     reader.report_unknown()
     return pod_set
+
+
+def _with_devices(thousandths: Mapping[str, int], devices: FieldReader) -> dict[str, int]:
+    """Return requests with the devices that the claims of a pod request, by DeviceClass (device_requests.py)."""
+    requests = dict(thousandths)
+    for device_class in devices.obj:
+        name = f"{DEVICE_CLASS}{device_class}"
+        requests[name] = requests.get(name, 0) + 1000 * (devices.count(device_class) or 0)
+    return requests
 
 
 def _amounts(thousandths: Mapping[str, int]) -> dict[str, int]:

@@ -11,8 +11,17 @@ from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE
 from support.placed_cluster import NODE_CPUS, PlacedCluster
 from support.plain_pods import queued_pod
-from zonewise_common.kube.resources import LIMIT_RANGES, NODES, PODS, RUNTIME_CLASSES, WORKLOADS, Resource
+from zonewise_common.kube.resources import (
+    LIMIT_RANGES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RUNTIME_CLASSES,
+    WORKLOADS,
+    Resource,
+)
 from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 
 Json = dict[str, Any]
 
@@ -204,3 +213,35 @@ def test_a_limit_range_that_is_created_later_does_not_change_a_waiting_pod() -> 
     queue.settle(cluster.sync_jobs)
     assert not queue.controller.invalid
     assert cluster.get(pod)["spec"]["schedulingGates"] == []
+
+
+def claim_template(cluster: AdmittingCluster, count: int) -> ObjectKey:
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}]
+    return cluster.create(
+        RESOURCE_CLAIM_TEMPLATES, NAMESPACE, "gpus", spec={"spec": {"devices": {"requests": requests}}}
+    )
+
+
+def test_devices_of_a_claim_count_against_the_quota_of_their_class() -> None:
+    """Without a quota of the class, the job waits. A mapping names another resource."""
+    cluster = AdmittingCluster()
+    claim = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]}
+    queue = live_queue(cluster)
+    job = cluster.submit_with("job", 2, **claim)
+    queue.settle(cluster.sync_jobs)
+    [problem] = queue.controller.invalid.values()
+    assert problem.endswith("resourceClaims[0].resourceClaimTemplateName: ResourceClaimTemplate 'gpus' does not exist")
+    claim_template(cluster, 1)
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, job)
+    settings = parse_resource_settings(
+        {"deviceClassMappings": [{"name": "cpu", "deviceClassNames": ["gpu.nvidia.com"]}]}
+    )
+    queue = live_queue(cluster)
+    state = queue.controller.feed.state
+    state.settings = state.settings._replace(resources=settings)
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, job)
+    [admitted] = cluster.workloads()
+    assert admitted["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] == {"cpu": str(2 * 2 + 2 * 1)}
+    assert len(cluster.nodes_of(job)) == 2

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 from zonewise_scheduler.quota.api.resource_settings import (
     ALL_RESOURCES,
     QuotaCheckStrategy,
@@ -87,6 +88,14 @@ def test_a_prefix_excludes_resources_before_they_are_transformed() -> None:
     assert settings.counted_requests({"example.com/nic": 1, "example.com": 2, "cpu": 3}) == {"example.com": 2, "cpu": 3}
 
 
+def test_devices_count_as_the_resource_of_their_class() -> None:
+    mappings = [{"name": "gpus", "deviceClassNames": ["gpu.nvidia.com", "gpu.amd.com"]}]
+    settings = parse_resource_settings({"deviceClassMappings": mappings})
+    requests = {f"{DEVICE_CLASS}gpu.nvidia.com": 2000, f"{DEVICE_CLASS}gpu.amd.com": 1000, f"{DEVICE_CLASS}nic": 1000}
+    assert settings.counted_requests(requests) == {"gpus": 3000, f"{DEVICE_CLASS}nic": 1000}
+    assert parse_resource_settings(settings.as_object()) == settings
+
+
 @given(REQUESTS)
 def test_by_default_each_request_counts(requests: dict[str, int]) -> None:
     assert ALL_RESOURCES.counted_requests(requests) == requests
@@ -132,11 +141,17 @@ INVALID: list[tuple[Any, str]] = [
     ({"transformations": [{"input": "a", "outputs": {"b": "x"}}]},
      "resources.transformations[0].outputs.b: not a quantity: 'x'"),
     ({"transformations": [{"input": "a"}, {"input": "a"}]},
-     "resources.transformations[1].input: stands more than once: 'a'"),
+     "resources: has more than one transformation of 'a'"),
     ({"quotaCheckStrategy": "IgnoreUndeclared", "excludeResourcePrefixes": ["a"]},
      "resources.excludeResourcePrefixes: must be empty if quotaCheckStrategy is IgnoreUndeclared: ['a']"),
-    ({"deviceClassMappings": [1]},
-     "resources.deviceClassMappings: devices of resource claims do not count against quotas: [1]"),
+    ({"deviceClassMappings": [1]}, "resources.deviceClassMappings[0]: not an object: 1"),
+    ({"deviceClassMappings": [{"name": "a"}]},
+     "resources.deviceClassMappings[0].deviceClassNames: must name a DeviceClass: None"),
+    ({"deviceClassMappings": [{"deviceClassNames": ["b"]}]}, "resources.deviceClassMappings[0].name: is missing"),
+    ({"deviceClassMappings": [{"name": "a", "deviceClassNames": ["b"], "sources": [{}]}]},
+     "resources.deviceClassMappings[0].sources: only the number of devices can be counted: [{}]"),
+    ({"deviceClassMappings": [{"name": "a", "deviceClassNames": ["b", "b"]}]},
+     "resources: has more than one transformation of 'deviceclass.resource.kubernetes.io/b'"),
 ]  # fmt: skip
 
 

@@ -1,0 +1,86 @@
+"""The devices that the pods of a Workload request through ResourceClaimTemplates, by DeviceClass (KEP-2941).
+
+Only the number of devices counts. A ResourceClaim that pods share counts nothing, nor does one with admin access.
+Source: pkg/dra/claims.go GetResourceRequestsForResourceClaimTemplates, countDevicesPerClass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zonewise_scheduler.controller.types import Json
+
+FIELD = "deviceRequests"
+"""Field of a pod set that only the planner sees: number of devices of each pod by DeviceClass."""
+
+
+def with_device_requests(workload: Json, templates: Mapping[str, Json]) -> Json:
+    """Return a Workload with the devices of its pods; the same Workload if they request none. Raises FieldError.
+
+    `templates`: the ResourceClaimTemplates of its namespace by name. A claim that cannot be counted counts nothing.
+    """
+    spec = object_in(workload, "spec", "")
+    pod_sets = objects_in(spec, "podSets", "spec.")
+    devices = [
+        _sum(devices for _, _, devices in _claims(pod_set, f"spec.podSets[{i}].", templates))
+        for i, pod_set in enumerate(pod_sets)
+    ]
+    if not any(devices):
+        return workload
+    counted = [{**pod_set, FIELD: each} if each else pod_set for pod_set, each in zip(pod_sets, devices, strict=True)]
+    return {**workload, "spec": {**spec, "podSets": counted}}
+
+
+def check_device_requests(workload: Json, templates: Mapping[str, Json]) -> None:
+    """Raise FieldError for a claim of a Workload's pods that cannot be counted."""
+    for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
+        for field, problem, _ in _claims(pod_set, f"spec.podSets[{i}].", templates):
+            if problem:
+                raise FieldError(field, problem)
+
+
+def _claims(pod_set: Json, path: str, templates: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    """Yield the field, the problem and the devices of each claim of a pod set that is made from a template."""
+    path += "template.spec."
+    spec = object_in(object_in(pod_set, "template", path), "spec", path)
+    for i, claim in enumerate(objects_in(spec, "resourceClaims", path)):
+        field = f"{path}resourceClaims[{i}].resourceClaimTemplateName"
+        name = string_in(claim, "resourceClaimTemplateName", f"{path}resourceClaims[{i}].")
+        if not name:
+            continue
+        if name not in templates:
+            yield field, f"ResourceClaimTemplate {name!r:.80} does not exist", {}
+            continue
+        problems: list[str] = []
+        devices = _devices(FieldReader(templates[name], "spec.", problems).child("spec").child("devices"))
+        problem = f"ResourceClaimTemplate {name!r:.80}: {problems[0]}" if problems else ""
+        yield field, problem, {} if problems else devices
+
+
+def _devices(reader: FieldReader) -> Mapping[str, int]:
+    """Return the number of devices by DeviceClass; report requests whose number of devices is not fixed."""
+    devices: list[Mapping[str, int]] = []
+    for request in reader.children("requests"):
+        if not request.has("exactly"):
+            request.report("exactly", "a request for one of several kinds of devices cannot be counted")
+            continue
+        exactly = request.child("exactly")
+        if exactly.flag("adminAccess", default=False):
+            continue
+        if exactly.text("allocationMode", "ExactCount") != "ExactCount":
+            exactly.report("allocationMode", "only ExactCount can be counted")
+        devices.append({exactly.text("deviceClassName"): exactly.count("count", 1) or 0})
+    return _sum(devices)
+
+
+def _sum(devices: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for each in devices:
+        for device_class, count in each.items():
+            sums[device_class] = sums.get(device_class, 0) + count
+    return sums

@@ -1,0 +1,82 @@
+"""Devices that pods request through ResourceClaimTemplates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.workloads.device_requests import check_device_requests, with_device_requests
+
+Json = dict[str, Any]
+
+
+def exactly(device_class: str, count: int | None = None, **fields: Any) -> Json:
+    number = {} if count is None else {"count": count}
+    return {"name": "r", "exactly": {"deviceClassName": device_class, **number, **fields}}
+
+
+def template(*requests: Json) -> Json:
+    return {"spec": {"devices": {"requests": list(requests)}}}
+
+
+def workload(*claims: Json) -> Json:
+    spec = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "c", **claim} for claim in claims]}
+    return {"metadata": {"namespace": "ns", "name": "w"},
+            "spec": {"podSets": [{"name": "main", "count": 2, "template": {"spec": spec}}]}}  # fmt: skip
+
+
+def of_template(name: str) -> Json:
+    return {"resourceClaimTemplateName": name}
+
+
+def devices(obj: Json, templates: Json) -> dict[str, int] | None:
+    return with_device_requests(obj, templates)["spec"]["podSets"][0].get("deviceRequests")
+
+
+def test_the_devices_of_all_claims_add_up_by_class() -> None:
+    templates = {"a": template(exactly("gpu", 2), exactly("nic")), "b": template(exactly("gpu", 1))}
+    obj = workload(of_template("a"), of_template("b"), of_template("a"))
+    check_device_requests(obj, templates)
+    assert devices(obj, templates) == {"gpu": 5, "nic": 2}
+
+
+def test_shared_claims_and_admin_access_count_nothing() -> None:
+    templates = {"admin": template(exactly("gpu", 2, adminAccess=True))}
+    obj = workload({"resourceClaimName": "shared"}, of_template("admin"))
+    check_device_requests(obj, templates)
+    assert with_device_requests(obj, templates) is obj
+
+
+IN_REQUEST = "ResourceClaimTemplate 't': spec.spec.devices.requests[0].exactly"
+INVALID: list[tuple[Json, str]] = [
+    ({}, "ResourceClaimTemplate 't' does not exist"),
+    ({"t": template({"name": "r", "firstAvailable": [{}]})},
+     f"{IN_REQUEST}: a request for one of several kinds of devices cannot be counted: None"),
+    ({"t": template(exactly("gpu", allocationMode="All"))},
+     f"{IN_REQUEST}.allocationMode: only ExactCount can be counted: 'All'"),
+    ({"t": template(exactly("gpu", -1))},
+     f"{IN_REQUEST}.count: negative: -1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("templates", "problem"), INVALID)
+def test_a_claim_that_cannot_be_counted_is_an_error_but_counts_nothing(templates: Json, problem: str) -> None:
+    """So a running Workload keeps its quota if a template is deleted."""
+    obj = workload(of_template("t"))
+    with pytest.raises(FieldError) as error:
+        check_device_requests(obj, templates)
+    field = "spec.podSets[0].template.spec.resourceClaims[0].resourceClaimTemplateName"
+    assert str(error.value) == f"{field}: {problem}"
+    assert with_device_requests(obj, templates) is obj
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), max_size=3), max_size=4))
+def test_no_device_is_lost_or_counted_twice(claims: list[list[tuple[str, int]]]) -> None:
+    templates = {f"t{i}": template(*(exactly(name, count) for name, count in claim)) for i, claim in enumerate(claims)}
+    counted = devices(workload(*map(of_template, templates)), templates)
+    total = sum(count for claim in claims for _, count in claim)
+    assert sum((counted or {}).values()) == total
