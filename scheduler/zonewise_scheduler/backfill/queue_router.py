@@ -4,7 +4,8 @@ A LocalQueue routes a workload to its ClusterQueue. A workload is inadmissible, 
 
 - its LocalQueue is on hold or missing;
 - its ClusterQueue is missing;
-- it is deactivated.
+- it is deactivated;
+- it is gated.
 
 A ClusterQueue on hold keeps its pending queue but admits nothing. A workload with quota is stopped by HoldAndDrain on
 either queue, by its deactivation, or by a failed admission check. Hold and the deletion of its LocalQueue stop it only
@@ -109,6 +110,8 @@ class QueueRouter:
         """Return why a workload is inadmissible, "" if it is not; `cluster_queues`: by name."""
         if not workload.active:
             return "it is deactivated"
+        if workload.admission_gates:
+            return f"it is gated by {', '.join(workload.admission_gates)}"
         local, queue = self.local_queue(workload), self.cluster_queue(workload, submitted_to)
         if self._is_missing(workload) or (local is None and not queue):
             return f"there is no LocalQueue {workload.local_queue_key}"

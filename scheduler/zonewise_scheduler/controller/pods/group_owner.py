@@ -13,6 +13,7 @@ from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SET
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, WORKER_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
+from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, QUEUE_LABEL, PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.pod_group_key import read_min_member
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -49,6 +50,8 @@ class GroupOwner(NamedTuple):
     """Whether the groups never end."""
     pod_sets: tuple[PodSetManifest, ...] = ()
     """Pod sets of one group, named after the roles of its pods; empty: they are derived from the pods."""
+    admission_gates: str = ""
+    """Names of the admission gates of a set, separated by commas."""
     replicas: int | None = None
     """Number of groups of the object; None: the object is itself one group."""
 
@@ -120,6 +123,7 @@ def _leader_worker_set(reader: FieldReader) -> GroupOwner:
         queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
         is_serving=True,
         pod_sets=tuple(_pod_sets(template, size)),
+        admission_gates=metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION, ""),
         replicas=_replicas(spec, reader.child("status")),
     )
 
@@ -137,6 +141,7 @@ def _stateful_set(reader: FieldReader) -> GroupOwner:
         is_fast=True,
         is_serving=True,
         pod_sets=(_without_metadata(pod_set),),
+        admission_gates=metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION, ""),
     )
 
 

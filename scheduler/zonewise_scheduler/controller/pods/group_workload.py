@@ -10,6 +10,7 @@ from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.pod_group import MAX_ROLES
 from zonewise_scheduler.controller.pods.pod_names import GROUP_POD_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL, build_workload, owner_reference
+from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.workload_reader import IS_GROUP_WORKLOAD_ANNOTATION
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -73,7 +74,11 @@ def build_plain_workload(
         return workload
     metadata: Json = workload["metadata"]
     metadata["labels"].pop(JOB_UID_LABEL, None)
-    metadata["annotations"][IS_GROUP_WORKLOAD_ANNOTATION] = "true"
+    annotations: Json = metadata["annotations"]
+    annotations[IS_GROUP_WORKLOAD_ANNOTATION] = "true"
+    annotations.pop(ADMISSION_GATES_ANNOTATION, None)
+    if job.admission_gates:
+        annotations[ADMISSION_GATES_ANNOTATION] = job.admission_gates
     owners = member_references(job) if group is None else [owner_reference(group.resource, group.name, group.uid)]
     metadata |= {"name": name, "ownerReferences": owners}
     return workload

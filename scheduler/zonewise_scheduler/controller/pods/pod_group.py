@@ -33,6 +33,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     WORKER_INDEX_LABEL,
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
+from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class PlainPods(NamedTuple):
     is_serving: bool = False
     pod_sets: tuple[PodSetManifest, ...] = ()
     """Pod sets that the owner of the group specifies; empty: they are derived from the pods, once all exist."""
+    admission_gates: str = ""
+    """Names of the admission gates, separated by commas, from the set that owns the pods, or from the first pod."""
 
     @property
     def counting(self) -> tuple[GroupPod, ...]:
@@ -160,6 +163,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     described = [pod for pod in members if pod.phase != "Failed"] or members
     queue = (group.queue if group else "") or _common(described, "labels", QUEUE_LABEL)
     first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
+    gates = first.get(ADMISSION_GATES_ANNOTATION, "")
     if group is not None:
         return PlainPods(
             tuple(_with_role(pod, group) for pod in members),
@@ -170,9 +174,10 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
             is_fast=group.is_fast,
             is_serving=group.is_serving,
             pod_sets=group.pod_sets,
+            admission_gates=group.admission_gates if group.pod_sets else gates,
         )
     if not group_name(members[0].obj):
-        return PlainPods(tuple(members), queue, 1)
+        return PlainPods(tuple(members), queue, 1, admission_gates=gates)
     return PlainPods(
         tuple(members),
         queue,
@@ -180,6 +185,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
         is_group=True,
         is_fast=first.get(FAST_ADMISSION_ANNOTATION) == "true",
         is_serving=first.get(SERVING_ANNOTATION) == "true",
+        admission_gates=gates,
     )
 
 

@@ -59,6 +59,7 @@ from zonewise_scheduler.controller.workloads.status import (
     set_reclaimable_pods,
     set_waiting_for_replacement,
 )
+from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -182,7 +183,17 @@ def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
         return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]
     if workload["spec"].get("queueName") != job.queue and (job.pod_sets or not job.is_serving):
         return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
-    return []
+    return _follow_gates(owned)
+
+
+def _follow_gates(owned: _Owned) -> list[Write]:
+    """Return the write of the current admission gates of the job."""
+    gates = owned.job.admission_gates or None
+    annotations: Json = owned.workload["metadata"].get("annotations") or {}
+    if annotations.get(ADMISSION_GATES_ANNOTATION) == gates:
+        return []
+    body = {"metadata": {"annotations": {ADMISSION_GATES_ANNOTATION: gates}}}
+    return [patch_workload(owned.workload, owned.key, "follow the gates", body)]
 
 
 def _starts(owned: _Owned, context: JobContext) -> list[Write]:

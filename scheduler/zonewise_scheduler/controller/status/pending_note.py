@@ -20,8 +20,8 @@ MIN_SHIFT = 60.0
 """Minimum shift of a start, in seconds, for a new note."""
 SHIFT_RATIO = 0.1
 """Minimum shift as a fraction of the time until the start. The larger of the two minimums applies."""
-HELD_REASONS = frozenset({"Deactivated", "Suspended"})
-"""Reasons of workloads that are deactivated, or whose queue is stopped."""
+HELD_REASONS = frozenset({"Deactivated", "AdmissionGated", "Suspended"})
+"""Reasons of workloads that are deactivated or gated, or whose queue is stopped."""
 
 
 class PendingNote(NamedTuple):
@@ -80,6 +80,8 @@ def queue_reason(message: str) -> str:
     """Return the reason for a workload that no queue accepts; `message`: its clause (queue_router.py, explain.py)."""
     if message == "it is deactivated":
         return "Deactivated"
+    if message.startswith("it is gated by "):
+        return "AdmissionGated"
     return "Suspended" if " is inactive: " in message else "Misconfigured"  # names contain no spaces
 
 

@@ -6,6 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.tolerant import abbreviated
+from zonewise_scheduler.quota.api.admission_gates import (
+    ADMISSION_GATES_ANNOTATION,
+    is_admission_gate,
+    read_admission_gates,
+)
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
 
 if TYPE_CHECKING:
@@ -71,6 +76,19 @@ def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:
     else:
         if seconds > MAX_WALLTIME:
             yield problem(annotation_field(MAX_RUN_ANNOTATION), text, f"must be at most {MAX_WALLTIME} seconds")
+
+
+def check_admission_gates(annotations: Mapping[str, object], old: Mapping[str, object] | None) -> Iterator[str]:
+    """Yield a problem if admission gates are invalid, or were added to an existing job; `old`: its annotations."""
+    field = annotation_field(ADMISSION_GATES_ANNOTATION)
+    gates = read_admission_gates(annotations)
+    for i, gate in enumerate(gates):
+        if not is_admission_gate(gate):
+            yield problem(field, gate, "is not the name of a gate, such as example.com/budget")
+        elif gate in gates[:i]:
+            yield problem(field, gate, "stands more than once")
+        elif old is not None and gate not in read_admission_gates(old):
+            yield problem(field, gate, "cannot be added to an existing job: gates can only be removed")
 
 
 def check_annotation_sizes(annotations: Mapping[str, object], path: str) -> Iterator[str]:

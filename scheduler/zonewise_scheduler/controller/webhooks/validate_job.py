@@ -13,6 +13,7 @@ from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
+    check_admission_gates,
     check_annotation_sizes,
     check_object_name,
     check_walltime,
@@ -92,6 +93,7 @@ def _field_problems(request: AdmissionRequest) -> Iterator[str]:
     if prebuilt := prebuilt_workload_name(job):
         yield from check_object_name(annotation_field(PREBUILT_WORKLOAD), prebuilt)
     yield from check_walltime(labels, annotations)
+    yield from check_admission_gates(annotations, annotations_of(request.old) if request.old else None)
     yield from check_annotation_sizes(annotations, "metadata.")
     for path, template in pod_templates(job):
         template_annotations = object_in(object_in(template, "metadata", path), "annotations", f"{path}metadata.")

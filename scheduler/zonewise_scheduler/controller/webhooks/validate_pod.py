@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.controller.pods.pod_names import GROUP_NAME_LABEL, GROUP_TOTAL_ANNOTATION, MANAGED_LABEL
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
+    check_admission_gates,
     check_object_name,
     check_walltime,
     label_field,
@@ -47,4 +48,5 @@ def pod_problems(request: AdmissionRequest) -> Iterator[str]:
         advice = "must be the name of its group" if group else "is only possible for jobs and pod groups: remove it"
         yield problem(annotation_field(PREBUILT_WORKLOAD), prebuilt, advice)
     yield from check_walltime(labels, annotations)
+    yield from check_admission_gates(annotations, None)
     yield from check_topology_request(annotations, "metadata.")

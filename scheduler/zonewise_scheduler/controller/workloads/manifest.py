@@ -14,6 +14,7 @@ from zonewise_common.k8s.labels import is_label_value
 from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import (
     MAX_RUN_ANNOTATION,
     read_max_execution_time,
@@ -70,6 +71,8 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
+    if gates := metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION):
+        annotations[ADMISSION_GATES_ANNOTATION] = gates
     spec: Json = {
         "podSets": [pod_set.as_object() for pod_set in pod_sets],
         "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
@@ -97,9 +100,9 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
     """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    Queue and walltime change only while the Workload has no quota. With quota, a WorkloadPriorityClass can be replaced
-    by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2/workload_types.go). The
-    position in the queue does not change. Raises FieldError for an invalid job.
+    Queue, walltime and admission gates change only while the Workload has no quota. With quota, a WorkloadPriorityClass
+    can be replaced by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2
+    workload_types.go). The position in the queue does not change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
     changes = _priority_changes(metadata.pairs("labels"), spec, options.priority_classes)
@@ -113,9 +116,13 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
     if problems:
         field, _, problem = problems[0].partition(": ")
         raise FieldError(field, problem)
-    wanted = None if walltime == inf else str(int(walltime))
-    observed = FieldReader(workload, "", []).child("metadata").pairs("annotations").get(MAX_RUN_ANNOTATION)
-    follow: Json = {} if wanted == observed else {"metadata": {"annotations": {MAX_RUN_ANNOTATION: wanted}}}
+    wanted = {
+        MAX_RUN_ANNOTATION: None if walltime == inf else str(int(walltime)),
+        ADMISSION_GATES_ANNOTATION: metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION) or None,
+    }
+    observed = FieldReader(workload, "", []).child("metadata").pairs("annotations")
+    annotations = {name: value for name, value in wanted.items() if value != observed.get(name)}
+    follow: Json = {"metadata": {"annotations": annotations}} if annotations else {}
     return {**follow, "spec": changes} if changes else follow
 
 

@@ -19,6 +19,7 @@ from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests
+from zonewise_scheduler.quota.api.admission_gates import read_admission_gates
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
@@ -137,6 +138,7 @@ def _workload(
         walltime=workload_walltime(metadata, spec, status),
         history_keys=history_keys(metadata, spec.text("queueName")),
         failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
+        admission_gates=read_admission_gates(metadata.pairs("annotations")),
     )
 
 

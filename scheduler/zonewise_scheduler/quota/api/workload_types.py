@@ -175,6 +175,8 @@ class Workload:
     """Groups of workloads with similar run times, from general to specific: (user, queue, template)."""
     failed_checks: tuple[str, ...] = ()
     """Admission checks in state Retry or Rejected."""
+    admission_gates: tuple[str, ...] = ()
+    """Names of the gates that hold it while it is pending (admission_gates.py)."""
 
     @cached_property
     def key(self) -> str:

@@ -88,6 +88,8 @@ def test_a_local_queue_routes_to_a_cluster_queue_or_there_is_a_message(
     known = {"q": None, "led": None}
     assert router.inadmissible_message(workload, submitted_to, known) == message
     assert router.inadmissible_message(replace(workload, active=False), submitted_to, known) == "it is deactivated"
+    gated = replace(workload, admission_gates=("a.b/c", "a.b/d"))
+    assert router.inadmissible_message(gated, submitted_to, known) == "it is gated by a.b/c, a.b/d"
 
 
 RESERVED = Admission("q", (), pending_checks=("a",))

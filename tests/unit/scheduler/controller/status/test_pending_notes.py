@@ -66,6 +66,7 @@ def test_the_note_of_a_workload_that_no_queue_admits() -> None:
     ("message", "reason"),
     [
         ("it is deactivated", "Deactivated"),
+        ("it is gated by example.com/a", "AdmissionGated"),
         ("LocalQueue ns/l is inactive: stopPolicy is Hold", "Suspended"),
         ("ClusterQueue q is inactive: it has been deleted", "Suspended"),
         ("there is no LocalQueue ns/inactive", "Misconfigured"),

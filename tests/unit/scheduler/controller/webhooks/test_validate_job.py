@@ -17,6 +17,7 @@ RUN = "zonewise.dev/max-run-seconds"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 TOPOLOGY = "kueue.x-k8s.io/podset"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+GATES = "kueue.x-k8s.io/admission-gated-by"
 LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
 
 
@@ -25,6 +26,8 @@ LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
     [
         job("team.queue-1"),
         job("q", {MIN: "3"}),
+        job("q", {GATES: "example.com/a, example.com/b:c"}),
+        job("q", {GATES: ""}),
         job("q", {RUN: "1d12h"}, {SECONDS: "3600"}),
         job("q", {EQUAL: "true"}, completionMode="Indexed", completions=4),
         job("q", template={f"{TOPOLOGY}-required-topology": "example.com/rack"}),
@@ -46,6 +49,9 @@ def test_valid_jobs(valid: Any) -> None:
         (f"metadata.labels[{PRIORITY}]", "'High!'", job("q", labels={PRIORITY: "High!"})),
         (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", {PREBUILT: "A_B"})),
         (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", labels={PREBUILT: "A_B"})),
+        (f"metadata.annotations[{GATES}]", "'a' is not the name of a gate", job("q", {GATES: "a.b/c,a"})),
+        (f"metadata.annotations[{GATES}]", "'' is not the name of a gate", job("q", {GATES: "a.b/c,"})),
+        (f"metadata.annotations[{GATES}]", "'a.b/c' stands more than once", job("q", {GATES: "a.b/c, a.b/c"})),
         (f"metadata.annotations[{MIN}]", "'4' must be a number from 1 to 3", job("q", {MIN: "4"})),
         (f"metadata.annotations[{MIN}]", "'2' must be a number from 1 to 1", job("q", {MIN: "2"}, completions=2)),
         (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),
@@ -180,3 +186,10 @@ def test_a_job_without_a_queue_remains_suspended_if_such_jobs_are_managed() -> N
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "controller": True}
     resumed["metadata"]["ownerReferences"] = [owner]
     assert problems_of(resumed, held, managed) == "", "its JobSet is managed instead"
+
+
+def test_admission_gates_can_only_be_removed() -> None:
+    both, one, none = (job("q", {GATES: gates}) for gates in ("a.b/c,a.b/d", "a.b/d", ""))
+    assert problems_of(one, both) == problems_of(none, both) == problems_of(both, both) == ""
+    for old in (one, none, job("q")):
+        assert "gates can only be removed" in problems_of(both, old)

@@ -184,9 +184,10 @@ def test_a_workload_updated_to_its_job_equals_a_new_one(
     built: Json, priority: str, before: int | None, after: int | None
 ) -> None:
     workload = build(built | {"spec": {**built["spec"], "activeDeadlineSeconds": before}})
+    gates = {} if after is None else {"kueue.x-k8s.io/admission-gated-by": f"a.b/{after}"}
     labels = {"kueue.x-k8s.io/queue-name": "other"} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
     changed = {
-        "metadata": {**built["metadata"], "labels": labels},
+        "metadata": {**built["metadata"], "labels": labels, "annotations": built["metadata"]["annotations"] | gates},
         "spec": {**built["spec"], "activeDeadlineSeconds": after},
     }
     changes = declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES))
