@@ -358,3 +358,9 @@ def test_columns(queues: Queues) -> None:
     for kind, columns in expected.items():
         answer = queues.cluster.api.get(queues.path(kind), _headers=table).ok()
         assert [column["name"] for column in answer["columnDefinitions"]] == columns
+
+
+def test_a_cohort_without_quota_and_parent_needs_no_spec(queues: Queues) -> None:
+    """Kueue accepts it, for example as the root of a tree."""
+    body = {"apiVersion": f"{GROUP}/v1beta2", "kind": "Cohort", "metadata": {"generateName": "root-"}}
+    queues.cluster.api.post(queues.path("Cohort"), body, fieldValidation="Strict").ok()
