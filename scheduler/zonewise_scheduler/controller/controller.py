@@ -41,6 +41,7 @@ from zonewise_scheduler.controller.workloads.manifest import ManifestOptions
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.write_gate import WriteGate
 from zonewise_scheduler.controller.writing.write_log import WriteLog
+from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -90,6 +91,8 @@ class QueueController:
         self._rejections = WriteLog(logging.ERROR, "rejected")
         self._leads = False
         self._now = 0.0
+        self._classes = PriorityClasses()
+        """The classes that the last step knew."""
         self._nodes = NodeView()
         self._pods = PodReconciler()
         by_key, find = self._workloads.by_key, self._objects.get
@@ -212,6 +215,7 @@ class QueueController:
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
+        self._note_classes()
         if self.configuration.feed_namespaces(self.feed):
             self._planner.note_change()
         self._pods.mark_nodes(self._nodes.take_changed(now), now)
@@ -239,6 +243,16 @@ class QueueController:
         return min(due)
 
     # --- caches
+
+    def _note_classes(self) -> None:
+        """Check the jobs that may have waited for a new class: those that name it, and those that are invalid."""
+        classes, known = self.configuration.priority_classes, self._classes
+        if classes is known:
+            return
+        self._classes = classes
+        for key in (*self._jobs.invalid, *self._plain_pods.invalid):
+            self._mark_dirty(key)
+        self._jobs.mark_class(classes.workload.keys() - known.workload.keys())
 
     def _changed(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
         if key.resource == WORKLOADS:

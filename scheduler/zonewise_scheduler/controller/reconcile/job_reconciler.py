@@ -16,9 +16,10 @@ from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, ne
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
 from zonewise_scheduler.controller.reverse_index import ReverseIndex
 from zonewise_scheduler.controller.workloads.prebuilt import prebuilt_workload_key
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.types import Json, ObjectKey, Write
@@ -72,6 +73,14 @@ class JobReconciler:
     def mark(self, key: ObjectKey) -> None:
         """Check a job for next writes."""
         self._dirty[key] = None
+
+    def mark_class(self, names: Collection[str]) -> None:
+        """Check the jobs that name one of these WorkloadPriorityClasses for next writes."""
+        for key in self.by_uid.values() if names else ():
+            job = self._find(key)
+            labels: Json = {} if job is None else job["metadata"].get("labels") or {}
+            if labels.get(PRIORITY_CLASS_LABEL) in names:
+                self._dirty[key] = None
 
     def mark_all(self) -> None:
         """Check all jobs for next writes."""

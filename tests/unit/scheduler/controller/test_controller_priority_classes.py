@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.controller_stories import ControllerStory
-from support.model_cluster import ModelCluster
+from support.live_queue import LiveQueue
+from support.model_cluster import NAMESPACE, ModelCluster
+from support.plain_pods import queued_pod
 from support.queue_stories import PREEMPTING
-from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from zonewise_common.kube.resources import PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey
 
 LOW = ObjectKey(WORKLOAD_PRIORITY_CLASSES, "", "low")
@@ -66,3 +70,44 @@ def test_an_ended_workload_keeps_its_priority() -> None:
     story.cluster.change(LOW, {"value": 2})
     story.settle()
     assert priority_of(story, low) == 1
+
+
+def test_a_job_whose_class_does_not_exist_starts_once_it_does() -> None:
+    """The class is created later, for example because a tool applies it last."""
+    story = ControllerStory(ModelCluster())
+    job = story.cluster.submit("job", 2, priority="late")
+    story.settle()
+    assert (is_held(story, job), story.cluster.workloads()) == (True, [])
+    story.cluster.create(WORKLOAD_PRIORITY_CLASSES, "", "late", value=3)
+    story.settle()
+    assert (is_held(story, job), priority_of(story, job)) == (False, 3)
+
+
+def test_a_pending_job_follows_its_label_once_the_class_exists() -> None:
+    story = ControllerStory(ModelCluster())
+    running = story.cluster.submit("running", 8)
+    story.settle()
+    job = story.cluster.submit("job", 8, priority="low", at=1)
+    story.settle()
+    story.cluster.change(job, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "late"}}})
+    story.settle()
+    story.cluster.create(WORKLOAD_PRIORITY_CLASSES, "", "late", value=3)
+    story.settle()
+    assert (is_held(story, running), is_held(story, job), priority_of(story, job)) == (False, True, 3)
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_pods_whose_class_does_not_exist_start_once_it_does(group: str) -> None:
+    cluster = ModelCluster()
+    pod = queued_pod("p", group=group, total=1)
+    metadata = {name: pod["metadata"][name] for name in ("annotations", "finalizers")}
+    labels = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/priority-class": "late"}
+    metadata["labels"] = pod["metadata"]["labels"] | labels
+    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: 1_800_000_000.0)
+    queue.settle()
+    assert cluster.workloads() == []
+    cluster.create(WORKLOAD_PRIORITY_CLASSES, "", "late", value=3)
+    queue.settle()
+    assert {"name": "kueue.x-k8s.io/admission"} not in cluster.get(key)["spec"]["schedulingGates"]
+    assert [obj["spec"]["priority"] for obj in cluster.workloads()] == [3]
