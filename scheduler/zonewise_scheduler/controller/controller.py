@@ -34,7 +34,7 @@ from zonewise_scheduler.controller.pods.ungate import UNGATE
 from zonewise_scheduler.controller.reconcile.job import JobContext
 from zonewise_scheduler.controller.reconcile.job_reconciler import JobReconciler
 from zonewise_scheduler.controller.reconcile.plain_pods_reconciler import PlainPodsReconciler
-from zonewise_scheduler.controller.reconcile.workload import workload_key
+from zonewise_scheduler.controller.reconcile.workload import is_orphaned, workload_key
 from zonewise_scheduler.controller.reconcile.workload_reconciler import WorkloadReconciler
 from zonewise_scheduler.controller.types import ObjectKey, Verb
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions
@@ -111,7 +111,12 @@ class QueueController:
         )
         self._plain_pods = PlainPodsReconciler(find, self._workloads)
         self._workload_reconciler = WorkloadReconciler(
-            by_key, self._planner, self._pods.rejections, options.readiness, self._gate.is_in_flight
+            by_key,
+            self._planner,
+            self._pods.rejections,
+            options.readiness,
+            self._gate.is_in_flight,
+            tracker.active_pods,
         )
         self._provisioning = ProvisioningReconciler(by_key, configuration)
 
@@ -162,8 +167,9 @@ class QueueController:
         self._pods.binder.set_terms(f"{namespace}/{name}", () if pod is None else pod.anti_affinity)
         if tracked is not None and tracked.workload:
             workload = workload_key(tracked.workload)
-            self._mark_owners_dirty(workload, self._objects.get(workload))
-            if is_rejected:
+            observed = self._objects.get(workload)
+            self._mark_owners_dirty(workload, observed)
+            if is_rejected or (observed is not None and is_orphaned(observed)):
                 self._workload_reconciler.mark([tracked.workload])
             if self._may_change_quota(tracked):
                 self._planner.change(tracked.workload)

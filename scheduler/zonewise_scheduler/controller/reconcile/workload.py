@@ -1,6 +1,7 @@
 """The next write of a Workload's status, as the planner's decisions and the admission checks require.
 
     intent         observed                          next write
+    any            its job is gone, no pod is active Finished: the job was deleted without its dependents
     any            quota, Evicted                    none: quota is released once no pod is active (job.py)
     any            DeactivationTarget, active        spec.active=false
     any            quota, a check is Rejected        DeactivationTarget (workloads/failed_checks.py)
@@ -33,6 +34,7 @@ from zonewise_scheduler.controller.planning.restarted_queues import RESTARTS
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.failed_checks import ADMISSION_CHECK, reject, retry
+from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
 from zonewise_scheduler.controller.workloads.status import (
     ADMITTED,
     DEACTIVATED,
@@ -43,6 +45,7 @@ from zonewise_scheduler.controller.workloads.status import (
     admit,
     deactivate,
     evict,
+    finish_for,
     has_quota,
     note_deactivation,
     reactivate,
@@ -87,13 +90,29 @@ class WorkloadState(NamedTuple):
     """Whether its queues are not stopped."""
     priority: int | None = None
     """The new value of its WorkloadPriorityClass; None: its priority does not change."""
+    active_pods: int = 0
+    """Number of its pods that have not ended."""
 
 
 def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
     """Return the next write of a Workload; None: it already shows all decisions."""
     if is_true(state.workload, "Finished"):
         return None
+    if is_orphaned(state.workload):
+        return None if state.active_pods else _finish_orphan(state, now)
     return _next_status_write(state, limits, now) or _follow_class(state)
+
+
+def is_orphaned(workload: Json) -> bool:
+    """Return whether a Workload had a job that was deleted without its dependents (workload_controller.go)."""
+    metadata: Json = workload["metadata"]
+    has_job = bool((metadata.get("labels") or {}).get(JOB_UID_LABEL))
+    return has_job and not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
+
+
+def _finish_orphan(state: WorkloadState, now: float) -> Write | None:
+    body = finish_for(state.workload, "OwnerNotFound", "The job of the Workload no longer exists", now)
+    return patch_status(state.workload, state.name, "finish", body)
 
 
 def _next_status_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
