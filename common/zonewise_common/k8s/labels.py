@@ -119,6 +119,9 @@ def read_label_selector(selector: FieldReader) -> tuple[Requirement, ...] | None
     labels = tuple(Requirement(key, "In", (value,)) for key, value in sorted(selector.pairs("matchLabels").items()))
     selector.ignore("matchExpressions")
     selector.report_unknown()
+    if not all(requirement.is_valid() for requirement in labels):
+        selector.report("matchLabels", "not valid")
+        return None
     if not selector.obj.get("matchExpressions"):
         return labels
     expressions = selector.read_whole(lambda obj: read_requirements(obj, "matchExpressions", ""), None)

@@ -106,8 +106,10 @@ def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: floa
 def is_orphaned(workload: Json) -> bool:
     """Return whether a Workload had a job that was deleted without its dependents (workload_controller.go)."""
     metadata: Json = workload["metadata"]
-    has_job = bool((metadata.get("labels") or {}).get(JOB_UID_LABEL))
-    return has_job and not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
+    labels: Json = metadata.get("labels") or {}
+    return (
+        bool(labels.get(JOB_UID_LABEL)) and not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
+    )
 
 
 def _finish_orphan(state: WorkloadState, now: float) -> Write | None:

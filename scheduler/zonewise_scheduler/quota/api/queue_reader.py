@@ -187,9 +187,13 @@ def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
         flavors = tuple(map(_flavor_quotas, reader.children("flavors")))
         reader.report_unknown()
         valid = {name for name in covered if all(name in dict(flavor.quotas) for flavor in flavors)}
-        for name in covered:
+        for name, count in Counter(covered).items():
             if name not in valid:
                 reader.problems.append(f"{reader.path}coveredResources: not every flavor has a quota of {name}")
+            if count > 1:
+                reader.problems.append(f"{reader.path}coveredResources: {name} stands {count} times: keep it once")
+        for name in dict.fromkeys(name for flavor in flavors for name, _ in flavor.quotas if name not in covered):
+            reader.problems.append(f"{reader.path}flavors: {name} has a quota, but is not in coveredResources")
         if flavors and valid:
             groups.append(ResourceGroup(flavors, frozenset(valid)))
     return tuple(groups)

@@ -161,11 +161,28 @@ def test_a_resource_with_an_invalid_quota_has_none(field: str, value: object) ->
     assert f"spec.resourceGroups[0].flavors[0].resources[0].{field}" in problems[0]
 
 
-def test_an_invalid_namespace_selector_matches_no_namespace() -> None:
-    expressions = [{"key": "tier", "operator": "Near", "values": ["x"]}]
-    queue, problems = read_cluster_queue(with_field(QUEUE, "spec.namespaceSelector.matchExpressions", expressions))
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("matchExpressions", [{"key": "tier", "operator": "Near", "values": ["x"]}]),
+        ("matchLabels", {"a b": "c"}),
+        ("matchLabels", {"a": "b c"}),
+    ],
+)
+def test_an_invalid_namespace_selector_matches_no_namespace(field: str, value: object) -> None:
+    queue, problems = read_cluster_queue(with_field(QUEUE, f"spec.namespaceSelector.{field}", value))
     assert queue.namespace_selector is None
-    assert "spec.namespaceSelector.matchExpressions" in problems[0]
+    assert problems == (f"spec.namespaceSelector.{field}: not valid: {value!r}",)
+
+
+def test_a_resource_that_is_covered_twice_or_only_has_a_quota_is_reported() -> None:
+    """The quota of memory would have no effect."""
+    queue, problems = read_cluster_queue(with_field(QUEUE, "spec.resourceGroups.0.coveredResources", ["cpu", "cpu"]))
+    assert [group.covered_resources for group in queue.resource_groups] == [frozenset({"cpu"})]
+    assert problems == (
+        "spec.resourceGroups[0].coveredResources: cpu stands 2 times: keep it once",
+        "spec.resourceGroups[0].flavors: memory has a quota, but is not in coveredResources",
+    )
 
 
 def test_a_quota_beyond_64_bits_is_unlimited() -> None:
