@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
+from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.controller.merge_patch import merge_patch
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
-from zonewise_scheduler.controller.workloads.conditions import Condition, with_conditions
+from zonewise_scheduler.controller.workloads.conditions import Condition, api_time, with_conditions
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+    from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 PURPOSE = "queue status"
 SETTLED = 1.0
@@ -57,7 +59,10 @@ def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: floa
 
 def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -> Json:
     """Return the status of a LocalQueue; `observed`: the LocalQueue object."""
+    past = summary.past_usage
+    shared: Json = {} if past is None else {"weightedShare": 0, "admissionFairSharingStatus": _past_usage(past)}
     return {
+        **({"fairSharing": shared} if shared else {}),
         "conditions": _conditions(observed, summary.activity, now),
         "flavorsReservation": _flavors(summary.resources, lambda each: {"total": each.reserved}),
         "flavorsUsage": _flavors(summary.resources, lambda each: {"total": each.used}),
@@ -155,6 +160,14 @@ def _without_times(body: Json) -> Json:
 def _conditions(observed: Json, activity: Activity, now: float) -> list[Json]:
     condition = Condition("Active", activity.is_active, activity.reason, activity.message)
     return with_conditions(observed, [condition], now)
+
+
+def _past_usage(entry: UsageLedgerEntry) -> Json:
+    consumed = {
+        resource: amount_text(resource, round(amount * 1000 if resource == CPU else amount))
+        for resource, amount in sorted(entry.consumed.items())
+    }
+    return {"consumedResources": consumed, "lastUpdate": api_time(entry.last_update)}
 
 
 def _flavors(

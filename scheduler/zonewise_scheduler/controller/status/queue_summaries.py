@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.hierarchy.drs import DRS
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+    from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 Amounts = dict[FlavorResource, int]
 
@@ -104,6 +105,8 @@ class LocalQueueSummary(NamedTuple):
     counts: WorkloadCounts
     resources: Mapping[FlavorResource, ResourceSummary]
     """All flavors and resources of its ClusterQueue. The quotas are those of the ClusterQueue."""
+    past_usage: UsageLedgerEntry | None = None
+    """Its decayed usage; None if usage does not order the LocalQueues of its ClusterQueue."""
 
 
 class CohortSummary(NamedTuple):
@@ -160,6 +163,9 @@ def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]])
         )
         for name, node in state.snapshot.cluster_queues.items()
     }
+    past_usage: Mapping[str, UsageLedgerEntry] = (
+        {} if state.fair_sharing is None else state.fair_sharing.usage_by_local_queue
+    )
     local_queues: dict[str, LocalQueueSummary] = {}
     for key, spec in (state.router.local_queue_by_key or {}).items():
         node, usage = state.snapshot.cluster_queues.get(spec.cluster_queue), usage_by_local_queue.get(key)
@@ -173,6 +179,7 @@ def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]])
             _local_queue_activity(spec, cluster_queues.get(spec.cluster_queue), problems),
             counts,
             {} if node is None else _resources(node, usage),
+            None if node is None or not node.spec.usage_based_admission else past_usage.get(key),
         )
     cohorts = {name: dominant_resource_share(node) for name, node in state.snapshot.cohorts.items()}
     return QueueSummaries(cluster_queues, local_queues, cohorts, _cohort_tree(state, cohorts))

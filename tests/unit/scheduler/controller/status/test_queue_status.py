@@ -14,6 +14,7 @@ from support.model_cluster import NAMESPACE, ModelCluster
 from support.queue_objects import resource_groups
 from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
 from zonewise_scheduler.controller.status.queue_status import (
     BUSY_DELAY,
     BUSY_SETTLED,
@@ -33,8 +34,10 @@ from zonewise_scheduler.controller.status.queue_summaries import (
     summarize_queues,
 )
 from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota
 from zonewise_scheduler.quota.hierarchy.drs import DRS
+from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 Json = dict[str, Any]
 
@@ -260,3 +263,20 @@ def test_a_missing_or_inactive_check_is_named() -> None:
     cluster.change(key, {"status": {"conditions": [{"type": "Active", "status": "True"}]}})
     assert condition(status(cluster, QUEUE))[:2] == ("True", "Ready")
     assert cluster.get(job)["spec"]["suspend"]
+
+
+@pytest.mark.parametrize("mode", ["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"])
+def test_a_local_queue_shows_its_past_usage_if_usage_orders_the_queues(mode: str) -> None:
+    """As in Kueue: KEP-4136, localqueue_controller.go."""
+    cluster = ModelCluster(admissionScope={"admissionMode": mode})
+    queue = live_queue(cluster)
+    state = queue.controller.feed.state
+    state.fair_sharing = AdmissionFairSharing(AdmissionFairSharingConfig(60.0))
+    state.fair_sharing.restore({f"{NAMESPACE}/l": UsageLedgerEntry({"memory": 2.0**31, "cpu": 1.2504}, NOW, {})})
+    shown = local_queue_status(cluster.get(LOCAL), summaries(queue).local_queues[f"{NAMESPACE}/l"], NOW)
+    if mode == "NoAdmissionFairSharing":
+        assert "fairSharing" not in shown
+    else:
+        consumed = {"cpu": "1250m", "memory": "2Gi"}
+        past = {"consumedResources": consumed, "lastUpdate": "2027-01-15T08:00:00Z"}
+        assert shown["fairSharing"] == {"weightedShare": 0, "admissionFairSharingStatus": past}
