@@ -30,11 +30,11 @@ def kueue_lease(second: int = 0, *, seconds: int = 15, annotations: Json | None 
     return {"metadata": metadata, "spec": spec}
 
 
-def start_kueue(api: Api, *, seconds: int = 1, configuration: str = "kind: Configuration") -> None:
-    """Create the namespace, the configuration, and the Lease, which expires after some seconds."""
+def start_kueue(api: Api, *, seconds: int = 1) -> None:
+    """Create the Lease, which expires after some seconds, and unless they exist the namespace and configuration."""
     api.post("/api/v1/namespaces", {"metadata": {"name": LEASE_NAME.namespace}})
-    config_map = {"metadata": {"name": CONFIG_MAP}, "data": {CONFIG_MAP_KEY: configuration}}
-    api.post(f"/api/v1/namespaces/{LEASE_NAME.namespace}/configmaps", config_map).ok()
+    config_map = {"metadata": {"name": CONFIG_MAP}, "data": {CONFIG_MAP_KEY: "kind: Configuration"}}
+    api.post(f"/api/v1/namespaces/{LEASE_NAME.namespace}/configmaps", config_map)
     api.post(LEASES, kueue_lease(seconds=seconds)).ok()
 
 

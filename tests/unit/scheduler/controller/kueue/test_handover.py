@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from support.kueue_beside import FINALIZER, LEASE_NAME
 from zonewise_common.kube.client import ObjectList
 from zonewise_common.kube.errors import Conflict, NotFound
-from zonewise_common.kube.resources import WORKLOADS, Resource
+from zonewise_common.kube.resources import CONFIG_MAPS, WORKLOADS, Resource
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
+from zonewise_scheduler.controller.kueue.kueue_configuration import CONFIG_MAP_KEY
+from zonewise_scheduler.controller.settings import ControllerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,9 +28,12 @@ class BusyCluster:
         metadata = {"namespace": "ns", "resourceVersion": "1", "finalizers": [FINALIZER]}
         self.objects = {name: {"metadata": {**metadata, "name": name, "uid": name}} for name in names}
         self._changing = set(changing)
+        self.configuration = ""
 
-    def get(self, _resource: Resource, _name: str, **_: object) -> Json:
-        raise NotFound(404, "NotFound", "Kueue has no Lease")
+    def get(self, resource: Resource, _name: str, **_: object) -> Json:
+        if resource == CONFIG_MAPS and self.configuration:
+            return {"data": {CONFIG_MAP_KEY: self.configuration}}
+        raise NotFound(404, "NotFound", "Kueue has neither a Lease nor a configuration")
 
     def list(self, resource: Resource, **_: object) -> ObjectList[Json]:
         return ObjectList(copy.deepcopy(list(self.objects.values())) if resource == WORKLOADS else [], "1")
@@ -51,3 +56,20 @@ def test_an_adoption_ends_even_if_many_objects_change_once_before_its_writes() -
     handover.read()
     handover.adopt()
     assert not any(obj["metadata"]["finalizers"] for obj in cluster.objects.values())
+
+
+def test_the_notes_compare_kueues_configuration_with_the_settings() -> None:
+    cluster = BusyCluster((), ())
+    options = HandoverOptions(LEASE_NAME)
+    handover = Handover(cluster, adapters_by_kind(), options, lambda _: None)  # pyright: ignore[reportArgumentType]
+    settings = ControllerSettings()._asdict()
+    name = f"ConfigMap {LEASE_NAME.namespace}/kueue-manager-config"
+    for configuration, notes in (
+        ("", [f"{name}: cannot be read, so Kueue's settings are unknown: compare them by hand"]),
+        ("kind: Configuration", []),
+        ("manageJobsWithoutQueueName: true",
+         [f"{name}: manageJobsWithoutQueueName: set manageJobsWithoutQueueName accordingly: True"]),
+    ):  # fmt: skip
+        cluster.configuration = configuration
+        handover.read()
+        assert handover.notes(settings) == notes
