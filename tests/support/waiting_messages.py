@@ -3,7 +3,7 @@
 MESSAGES = [
     [""],
     ["needs 8 nvidia.com/gpu of flavor h100; cohort lab has 0 of its 16 left", "waits for ns/a to end",
-     "could start at 11:45 UTC at the latest", "starts about 09:40 UTC, at the latest 10:05 UTC"],
+     "could start at 11:45 UTC unless others start first", "starts about 09:40 UTC, at the latest 10:05 UTC"],
     ["needs 8 CPUs of flavor a; ClusterQueue q may borrow 4 at most, and has 1 left",
      "needs 8 CPUs of flavor b; ClusterQueue q has 0", "ns/other is before it in ClusterQueue q and must start first"],
     ['flavor default: topology "default" doesn\'t allow to fit any of 2 pod(s). Total nodes: 4; excluded: kubelet: 4',

@@ -22,10 +22,10 @@ _TIME_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def relative_time(time: float, now: float) -> str:
-    """Return the latest time of a start as text: "in 5 min at the latest", "now"."""
+    """Return the time of a start as text: "in 5 min", "now"."""
     if time == inf:
         return UNKNOWN_TIME
-    return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
+    return "now" if time <= now else f"in {format_duration(time - now)}"
 
 
 def explanation_message(explanation: Explanation, when: Callable[[float, float], str] = relative_time) -> str:
@@ -67,7 +67,8 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
     elif explanation.victims:
         clauses.append(f"has to preempt {_workloads(explanation.victims)}")
     if (delayed := explanation.delayed_reservation) is not None:
-        clauses.append(f"would delay {delayed.key}, which is reserved to start {when(delayed.start, explanation.now)}")
+        reserved = _reserved_start(delayed.start, explanation.now, when)
+        clauses.append(f"would delay {delayed.key}, which is reserved to start {reserved}")
     if explanation.blocked_by:
         clauses.append(f"{explanation.blocked_by} is before it in {queue} and must start first")
     if clauses:
@@ -80,10 +81,20 @@ def _start(explanation: Explanation, when: Callable[[float, float], str]) -> lis
         return ["cannot start even when all other workloads have ended"]
     clauses = [f"waits for {_workloads(explanation.waits_for)} to end"] if explanation.waits_for else []
     if explanation.reserved:
-        clauses.append(f"is reserved to start {when(explanation.start, explanation.now)}")
+        clauses.append(f"is reserved to start {_reserved_start(explanation.start, explanation.now, when)}")
     elif explanation.start < inf:
-        clauses.append(f"could start {when(explanation.start, explanation.now)}")
+        clauses.append(f"could start {_possible_start(explanation.start, explanation.now, when)}")
     return clauses
+
+
+def _reserved_start(start: float, now: float, when: Callable[[float, float], str]) -> str:
+    """Return a reserved start as text: no other workload delays it."""
+    return f"{when(start, now)} at the latest" if now < start < inf else when(start, now)
+
+
+def _possible_start(start: float, now: float, when: Callable[[float, float], str]) -> str:
+    """Return a start that is not reserved as text: any other workload may take what it needs."""
+    return f"{when(start, now)} unless others start first" if now < start else when(start, now)
 
 
 def _quota_shortage(shortage: QuotaShortage) -> str:

@@ -28,7 +28,7 @@ from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.planning.forecaster import copy_basis, options_within
 from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
 from zonewise_scheduler.controller.readapi.views import forecast_json
-from zonewise_scheduler.controller.status.pending_note import latest_time
+from zonewise_scheduler.controller.status.pending_note import start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.controller.workloads.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
@@ -190,7 +190,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
         "neverFits": explanation.never_fits,
         "forecast": forecast_json(forecast),
         "waitsFor": [] if starts_now else list(explanation.waits_for),
-        "message": "" if starts_now else explanation_message(explanation, latest_time),
+        "message": "" if starts_now else explanation_message(explanation, start_time),
     }
 
 

@@ -13,7 +13,7 @@ import msgspec
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.controller.readapi.job_details import placement_json
-from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason, queue_reason
+from zonewise_scheduler.controller.status.pending_note import pending_reason, queue_reason, start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.quota.api.amount import amount_text
 
@@ -114,7 +114,7 @@ def workload_json(controller: QueueController, key: str, forecasts: Mapping[str,
             return None
         start = inf if reservation is None else reservation.start
         row = WorkloadRow(workload, "Pending", state.pending[key], explanation.position, start, inf, forecasts.get(key))
-    message = explanation_message(explanation, latest_time)
+    message = explanation_message(explanation, start_time)
     row = msgspec.structs.replace(row, reason=pending_reason(explanation), message=message)
     return {**row_json(row), "explanation": _explanation_json(explanation)}
 

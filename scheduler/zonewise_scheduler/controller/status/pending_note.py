@@ -47,7 +47,7 @@ def pending_note(explanation: Explanation, forecast: Forecast | None) -> Pending
     """Return the note for an explanation; `forecast`: None if there is none."""
     starts = [explanation.start] if explanation.start < inf else []
     essence = explanation_message(_without_amounts(explanation), lambda _time, _now: "")
-    message = explanation_message(explanation, latest_time)
+    message = explanation_message(explanation, start_time)
     if forecast is not None and forecast.likely < inf:
         message += f"; {forecast_clause(forecast, explanation.now)}"
         starts += [forecast.likely, forecast.latest]
@@ -91,11 +91,11 @@ def forecast_clause(forecast: Forecast, now: float) -> str:
     return about if forecast.latest == inf else f"{about}, at the latest {utc_clock(forecast.latest, now)}"
 
 
-def latest_time(time: float, now: float) -> str:
-    """Return a phrase for a start that is an upper bound, such as "at 16:05 UTC at the latest" or "now"."""
+def start_time(time: float, now: float) -> str:
+    """Return a phrase for the time of a start, such as "at 16:05 UTC" or "now"."""
     if time == inf:
         return UNKNOWN_TIME
-    return "now" if time <= now else f"at {utc_clock(time, now)} at the latest"
+    return "now" if time <= now else f"at {utc_clock(time, now)}"
 
 
 def _without_amounts(explanation: Explanation) -> Explanation:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_common.k8s.dates import LAST_TIME, utc_clock, utc_date
-from zonewise_scheduler.controller.status.pending_note import latest_time
+from zonewise_scheduler.controller.status.pending_note import start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 
 
@@ -42,4 +42,4 @@ def test_a_job_of_the_longest_run_time_has_an_end() -> None:
     """A Job's activeDeadlineSeconds may have 63 bits. It must not break the notes and the read API of all others."""
     end = 1.8e9 + 2.0**63
     assert api_time(end) == "9999-12-31T23:59:59Z"
-    assert latest_time(end, 1.8e9) == "at 9999-12-31 23:59 UTC at the latest"
+    assert start_time(end, 1.8e9) == "at 9999-12-31 23:59 UTC"

@@ -59,7 +59,7 @@ def test_a_queue_without_cohort_lacks_quota() -> None:
     assert explanation == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
     assert explanation_message(explanation) == (
         "needs 4 CPUs of flavor all; ClusterQueue q has 1 of its 8 left; waits for /b to end; "
-        "could start in 30 s at the latest"
+        "could start in 30 s unless others start first"
     )
 
 
@@ -290,7 +290,7 @@ def test_a_workload_that_would_delay_a_reservation_does_not_start() -> None:
     assert (explanation.shortages, explanation.start, explanation.reserved) == ((), 20, False)
     assert explanation_message(explanation) == (
         "would delay /b, which is reserved to start in 10 s at the latest; waits for /b to end; "
-        "could start in 20 s at the latest"
+        "could start in 20 s unless others start first"
     )
 
 
