@@ -12,7 +12,7 @@ from zonewise_scheduler.tas.zones.pod_allocation import memory_zones, pod_alloca
 from zonewise_scheduler.tas.zones.reported_node import is_admitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _REMOVED_LIMIT = 1 << 16
 """Maximum number of removed pods whose allocations are kept; most were removed by a decision for a trial."""
+_MIN_REMOVALS = 1024
+"""Number of removals that are kept even if fewer pod sets are on nodes. Each may keep two states of a node."""
 
 
 class PodSetAllocations(NamedTuple):
@@ -76,6 +78,32 @@ class _Removal(NamedTuple):
     removed: tuple[Allocation, ...]
 
 
+class _Removals:
+    """The last removals by row, pod set and number of pods. They are all forgotten once there are too many.
+
+    Each pod set that ends leaves an entry which is never used again. So the limit follows the number of pod sets on
+    the nodes: a trial removes each of them at most once.
+    """
+
+    def __init__(self) -> None:
+        self._by_pods: dict[tuple[int, PodSetKey, int], _Removal] = {}
+        self._limit = _MIN_REMOVALS
+
+    def get(self, row: int, key: PodSetKey, count: int) -> _Removal | None:
+        """Return the last removal of as many pods of a pod set from a node."""
+        return self._by_pods.get((row, key, count))
+
+    def put(self, row: int, key: PodSetKey, count: int, removal: _Removal) -> None:
+        """Replace the last removal."""
+        self._by_pods[row, key, count] = removal
+
+    def limit(self, nodes: Iterable[NodeAllocations]) -> None:
+        """Forget all removals if there are too many for the pod sets on the nodes."""
+        if len(self._by_pods) >= self._limit:
+            self._by_pods.clear()
+            self._limit = max(_MIN_REMOVALS, 2 * sum(len(node.pod_sets) for node in nodes))
+
+
 class ZoneAllocations:
     """The pods of the queue on each node, and the allocation of each pod.
 
@@ -106,8 +134,8 @@ class ZoneAllocations:
         """Rows whose pods have changed since that computation."""
         self._removed: OrderedDict[tuple[int, PodSetKey], _RemovedPods] = OrderedDict()
         self._removed_count = 0
-        self._removals: dict[tuple[int, PodSetKey, int], _Removal] = {}
-        """By row, pod set and number of pods: the last such removal; copies share the dictionary."""
+        self._removals = _Removals()
+        """Copies share it."""
         self._version = next(kubelet_states.versions)
         self._revision = kubelet_states.revision
         """Revision of the last report that the overlay contains."""
@@ -185,7 +213,7 @@ class ZoneAllocations:
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
         """Add pods to a node."""
         node = self._node(row)
-        removal = self._removals.get((row, key, count))
+        removal = self._removals.get(row, key, count)
         if removal is not None and removal.after is node and removal.before.pod_sets[key].shape == shape:
             self._take_removed(row, key)
             self._set_node(row, removal.before)
@@ -211,11 +239,11 @@ class ZoneAllocations:
         pods = node.pod_sets.get(key)
         if pods is None:
             return
-        removal = self._removals.get((row, key, count))
+        removal = self._removals.get(row, key, count)
         if removal is None or removal.before is not node:
-            if len(self._removals) >= _REMOVED_LIMIT:
-                self._removals.clear()
-            removal = self._removals[row, key, count] = self._removal(row, node, key, count)
+            self._removals.limit(self._nodes.values())
+            removal = self._removal(row, node, key, count)
+            self._removals.put(row, key, count, removal)
         self._keep_removed(row, key, removal.removed, node.revision)
         self._set_node(row, removal.after)
 
