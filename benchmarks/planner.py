@@ -105,7 +105,8 @@ def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) ->
         )
         if index < OBSERVED:
             history.inputs.run_times.observe(workload, job.run_time)
-            history.inputs.arrivals.observe(index, SubmittedWorkload(workload, queue), created_at)
+            submitted = SubmittedWorkload(workload, queue, workload.history_keys)
+            history.inputs.arrivals.observe(index, submitted, created_at)
             history.inputs.arrivals.observe_end(index, job.run_time)
         else:
             events.submit(planner, workload, queue)

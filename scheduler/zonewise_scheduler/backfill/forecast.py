@@ -25,7 +25,7 @@ from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Set
 
     from zonewise_scheduler.backfill.arrival_history import PastArrival
     from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -44,8 +44,11 @@ class SubmittedWorkload(NamedTuple):
     """A workload as it was submitted, without its name."""
 
     workload: Workload
+    """Without history keys, so that equal workloads of different jobs share it."""
     queue: str
     """The ClusterQueue."""
+    history_keys: tuple[Hashable, ...] = ()
+    """See Workload."""
 
 
 class StartSamples(NamedTuple):
@@ -189,9 +192,9 @@ class _Play:
 
     def _submit(self, arrival: PastArrival[SubmittedWorkload]) -> None:
         """Submit a workload of an earlier week."""
-        workload, queue = arrival.subject
+        workload, queue, history_keys = arrival.subject
         name = f"~{next(self._numbers)}"  # no object has such a name
-        again = replace(workload, name=name, uid=name, created_at=arrival.time)
+        again = replace(workload, name=name, uid=name, created_at=arrival.time, history_keys=history_keys)
         if arrival.run_time is not None:
             self._known_run_times[again.key] = arrival.run_time
         submit(self._state, again, queue)

@@ -26,6 +26,8 @@ from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from zonewise_scheduler.backfill.forecast import SubmittedWorkload
+
 Keys = list[str]
 """Workload.history_keys."""
 
@@ -70,14 +72,15 @@ class ForecastDocument(TypedDict):
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
     """Return the document of a history; `share`: fraction of the newest entries of each kind, from 0 to 1."""
-    templates: dict[tuple[int, str], int] = {}
+    templates: dict[tuple[int, str, tuple[Hashable, ...]], int] = {}
     template_documents: list[TemplateDocument] = []
     arrivals: list[tuple[int, float, float | None, str, str]] = []
     for arrival in history.arrivals.newest(int(share * len(history.arrivals))):
-        workload, queue = arrival.subject
-        index = templates.setdefault((id(workload), queue), len(templates))
+        submitted = arrival.subject
+        template = id(submitted.workload), submitted.queue, submitted.history_keys
+        index = templates.setdefault(template, len(templates))
         if index == len(template_documents):
-            template_documents.append(_template_document(workload, queue))
+            template_documents.append(_template_document(submitted))
         key, uid = cast("tuple[str, str]", arrival.key) if arrival.run_time is None else ("", "")
         arrivals.append((index, round(arrival.time), _rounded(arrival.run_time), key, uid))
     groups: dict[tuple[tuple[Hashable, ...], float], int] = {}
@@ -144,14 +147,15 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
     return history
 
 
-def _template_document(workload: Workload, queue: str) -> TemplateDocument:
+def _template_document(submitted: SubmittedWorkload) -> TemplateDocument:
+    workload = submitted.workload
     return {
-        "cluster_queue": queue,
+        "cluster_queue": submitted.queue,
         "namespace": workload.namespace,
         "queue_name": workload.queue_name,
         "priority": workload.priority,
         "walltime": _finite(workload.walltime),
-        "history_keys": [str(key) for key in workload.history_keys],
+        "history_keys": [str(key) for key in submitted.history_keys],
         "pod_sets": workload.pod_sets,
         "preemption_gated": workload.preemption_gated,
         "allowed_flavors": None if workload.allowed_flavors is None else sorted(workload.allowed_flavors),

@@ -38,7 +38,7 @@ class ForecastHistory:
         self.arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
         self.calibration = ForecastCalibration()
         self._templates: WeakValueDictionary[Hashable, Workload] = WeakValueDictionary()
-        """Workloads without names and times, which identical submissions share."""
+        """Workloads without names, times and history keys, which equal submissions share."""
 
     @property
     def inputs(self) -> ForecastInputs[SubmittedWorkload]:
@@ -88,17 +88,16 @@ class ForecastHistory:
         """Return a workload as a submission that plays can replay."""
         template = replace(
             workload, name="", uid="", created_at=0.0, admission=None, eviction=None, reclaimable_pods={},
-            active=True, unhealthy_nodes=(), failed_checks=(),
+            active=True, unhealthy_nodes=(), failed_checks=(), history_keys=(),
         )  # fmt: skip
         alike = (
             template.local_queue_key,
             template.scheduling_shape,
             template.walltime,
             template.has_default_walltime,
-            template.history_keys,
             template.owned_by_single_pod,
         )
-        return SubmittedWorkload(self._templates.setdefault(alike, template), queue)
+        return SubmittedWorkload(self._templates.setdefault(alike, template), queue, workload.history_keys)
 
 
 def arrival_key(workload: Workload) -> tuple[str, str]:

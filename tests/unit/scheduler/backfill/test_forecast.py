@@ -163,6 +163,21 @@ def test_the_submissions_of_the_previous_day_are_replayed() -> None:
     assert starts == [{100}, {100 + 4 * 30}]
 
 
+def test_a_replayed_submission_has_the_history_keys_of_its_job() -> None:
+    """They select the earlier runs that predict its run time."""
+    arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
+    keys, now = ("ns", "q", "job"), 10.0 + DAY
+    for time in (10.0, 11.0):  # the first one is a day old, the other one is replayed
+        arrivals.observe(time, SubmittedWorkload(submission("", 8, 60).workload, "q", keys), time)
+    planner = new_state(Snapshot([queue("q", 8)]), policy_named(DEFAULT_POLICY))
+    for one in (submission("a", 8, 100, at=now), submission("long", 8, 500, at=now)):
+        events.submit(planner, one.workload, one.queue)
+        schedule(planner, now)
+    with mock.patch.object(forecast, "submit", wraps=forecast.submit) as submit:
+        sample_starts(planner, now, ForecastInputs(RunTimeHistory(), arrivals), ["/long"])
+    assert {call.args[1].history_keys for call in submit.call_args_list} == {keys}
+
+
 def test_a_submission_with_a_negative_run_time_does_not_stop_the_play() -> None:
     arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
     for key, time, run_time in (("first", -100.0, 30.0), ("back", 5.0, -3600.0)):

@@ -52,15 +52,14 @@ def through_json(document: ForecastDocument) -> ForecastDocument:
 def arrivals_of(history: ForecastHistory) -> list[Any]:
     """Return the submissions of the previous week as values."""
     return [
-        (past.time, past.run_time, past.subject.queue, _fields(past.subject.workload))
+        (past.time, past.run_time, past.subject.queue, past.subject.history_keys, _fields(past.subject.workload))
         for past in history.arrivals.replay(WEEK, 0)
     ]
 
 
 def _fields(workload: Workload) -> Any:
     return (
-        workload.scheduling_shape, workload.walltime, workload.history_keys, workload.key, workload.queue_name,
-        workload.allowed_flavors,
+        workload.scheduling_shape, workload.walltime, workload.key, workload.queue_name, workload.allowed_flavors,
     )  # fmt: skip
 
 

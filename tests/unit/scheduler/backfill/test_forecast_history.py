@@ -40,6 +40,16 @@ def test_a_submission_is_learned_with_its_time_and_without_its_name() -> None:
     assert subjects[1].workload.pod_sets != subjects[0].workload.pod_sets
 
 
+def test_equal_submissions_of_different_jobs_share_a_workload() -> None:
+    """Otherwise each job with a name of its own would keep kilobytes for weeks."""
+    history = ForecastHistory()
+    for name in ("a", "b"):
+        history.admitted([replace(admitted(name), history_keys=("ns", "q", name))], 500.0)
+    first, second = (past.subject for past in history.arrivals.newest(9))
+    assert first.workload is second.workload
+    assert (first.history_keys, second.history_keys) == (("ns", "q", "a"), ("ns", "q", "b"))
+
+
 def test_a_negative_run_time_counts_as_0() -> None:
     """The clock was set back while the workload ran."""
     history, workload = ForecastHistory(), admitted("a")
