@@ -7,8 +7,8 @@
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
 
-Invalid workloads and those that no queue accepts come first, then the first workloads of each queue, then all others in
-rotation.
+Workloads without a note come first, and those whose queue has stopped or restarted. Then all others follow in rotation.
+Both begin with invalid workloads and those that no queue accepts, followed by the first workloads of each queue.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ MIN_WAIT = 10.0
 """Seconds for which a workload must have waited before its first note."""
 REFRESH = 60.0
 """Minimum time in seconds between two notes of one workload."""
-RATE, BURST = 5.0, 10
+RATE, BURST = 15.0, 30
 BUDGET = 0.05
+CARRY = 1.0
+"""Seconds of which the unused time for explanations carries over: if nothing changes, the controller makes only one
+step per second."""
 HEADS = 10
 """Number of workloads at the front of each queue that come before all others."""
 NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
 _ROTATION = 5.0
-"""Seconds between two listings of the pending workloads."""
+"""Seconds between two listings of the pending workloads, which show those with news."""
 
 
 class PendingNotes:
@@ -54,7 +57,10 @@ class PendingNotes:
         self._timer = timer
         self._now = 0.0
         self._bucket = TokenBucket(RATE, BURST, lambda: self._now)
-        self._due_keys: deque[str] = deque()
+        self._news: deque[str] = deque()
+        """Workloads without a current note."""
+        self._others: deque[str] = deque()
+        """Workloads whose note is to be made again."""
         self._rotated_at = -_ROTATION
         self._explained_until = 0.0
         self._last_notes: dict[str, tuple[PendingNote, float]] = {}
@@ -80,14 +86,14 @@ class PendingNotes:
         `invalid`: problems of the workloads that the planner cannot contain, by key.
         """
         self._now, self._invalid = now, invalid
-        if not self._due_keys and now >= self._rotated_at + _ROTATION:
+        if now >= self._rotated_at + _ROTATION:
             self._rotate(state, now)
-        while self._due_keys and now >= self._explained_until:
-            key = self._due_keys.popleft()
+        while (keys := self._news or self._others) and now >= self._explained_until:
+            key = keys.popleft()
             if not self._is_due(state, key, now):
                 continue
             if not self._bucket.try_acquire():
-                self._due_keys.appendleft(key)
+                keys.appendleft(key)
                 return
             begin = self._timer()
             try:
@@ -95,7 +101,7 @@ class PendingNotes:
             except KeyError:  # it no longer waits
                 continue
             finally:
-                self._explained_until = max(self._explained_until, now) + (self._timer() - begin) / BUDGET
+                self._explained_until = max(self._explained_until, now - CARRY) + (self._timer() - begin) / BUDGET
             old = self._last_notes.get(key)
             self._last_notes[key] = note, now
             if old is None or key in self._unwritten or note.differs_from(old[0], now):
@@ -112,7 +118,7 @@ class PendingNotes:
             self._unwritten.add(key)
 
     def _rotate(self, state: PlannerState, now: float) -> None:
-        """Queue each pending workload that is due for a note."""
+        """List each pending workload that is due for a note; those without news only once their list is empty."""
         self._rotated_at = now
         self._last_notes = {
             key: last
@@ -121,21 +127,27 @@ class PendingNotes:
         }
         self._unwritten &= self._last_notes.keys()
         heads: list[str] = []
-        others: list[str] = []
+        rest: list[str] = []
         for queue in state.pending_queues.values():
             order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
             heads += order[:HEADS]
-            others += order[HEADS:]
-        self._due_keys.extend(
-            key for key in (*self._invalid, *state.inadmissible, *heads, *others) if self._is_due(state, key, now)
-        )
+            rest += order[HEADS:]
+        keys = [*self._invalid, *state.inadmissible, *heads, *rest]
+        self._news = deque(key for key in keys if self._is_news(state, key) and self._is_due(state, key, now))
+        if not self._others:
+            self._others.extend(key for key in keys if not self._is_news(state, key) and self._is_due(state, key, now))
+
+    def _is_news(self, state: PlannerState, key: str) -> bool:
+        """Return whether a workload has no note, or one that no longer applies."""
+        last = self._last_notes.get(key)
+        return last is None or key in self._invalid or _is_held(state, key) != (last[0].reason in HELD_REASONS)
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
         last = self._last_notes.get(key)
         if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
             return last is None or last[0].message != problem or key in self._unwritten
         if last is not None and now < last[1] + REFRESH:
-            return _is_held(state, key) != (last[0].reason in HELD_REASONS)
+            return self._is_news(state, key)
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()
         else:

@@ -19,7 +19,7 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.status.pending_note import pending_note, queue_reason
-from zonewise_scheduler.controller.status.pending_notes import BURST, MIN_WAIT, RATE, REFRESH, PendingNotes
+from zonewise_scheduler.controller.status.pending_notes import BURST, HEADS, MIN_WAIT, RATE, REFRESH, PendingNotes
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -133,10 +133,30 @@ def test_each_workload_gets_its_note_and_no_note_is_repeated_unchanged() -> None
 
 
 def test_slow_explanations_are_rare() -> None:
-    """By the timer, each explanation takes a second, so there is one in twenty seconds."""
+    """By the timer, each explanation takes a second, so there is one in twenty seconds after the first one."""
     state, writer = planner(25), notes(timer=1.0)
     told = [key for tick in range(200) for key, _ in writer.due(state, {}, START + 20 + tick)]
-    assert len(told) == 10
+    assert len(told) == 11
+
+
+def test_unused_time_carries_over_to_the_next_step() -> None:
+    """By the timer, each explanation takes 10 ms. The controller makes one step per second while nothing changes."""
+    state, writer = planner(25), notes(timer=0.01)
+    told = [len(list(writer.due(state, {}, START + 20 + tick))) for tick in range(5)]
+    assert told == [5, 5, 5, 5, 5]
+
+
+def test_workloads_without_a_note_come_before_those_with_one() -> None:
+    """Thousands of workloads are due for a new note when a user submits another one."""
+    state, writer = planner(400), notes()
+    for tick in range(60):
+        list(writer.due(state, {}, START + 20 + tick))
+    events.submit(state, make_workload("new", 2000, 60, at=START + 50), "q")
+    told: list[str] = []
+    for tick in range(6):
+        forecasts = {key: Forecast(START, START + 1e5, inf) for key in state.pending}  # all notes change
+        told += [key for key, _ in writer.due(state, forecasts, START + 100 + tick)]
+    assert "ns/new" in told[: HEADS + 1]
 
 
 def test_the_problem_of_an_invalid_workload_is_reported_at_once_and_only_once() -> None:
