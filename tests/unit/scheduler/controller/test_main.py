@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -44,3 +46,15 @@ def test_a_recording_of_one_incomplete_line_is_restarted(tmp_path: Path) -> None
     path.write_bytes(b'{"recording":')
     record_pass(path, 1.0)
     assert recorded_passes(path) == [1.0]
+
+
+def test_the_exit_of_the_program_scans_no_objects_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of jobs, the last collection of the interpreter delays the exit by seconds."""
+    monkeypatch.setattr(main, "stop_event", threading.Event)
+    monkeypatch.setattr(main, "run_until_stopped", lambda *_: 0)
+    assert gc.get_freeze_count() == 0
+    try:
+        assert main.run_controller(ControllerSettings()) == 0
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
