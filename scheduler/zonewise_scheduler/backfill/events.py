@@ -71,6 +71,7 @@ def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
             _forget_preemptions(state, key, name)
     state.pending[key] = name
     pending_queue.push_or_update(workload)
+    pending_queue.drop_stale()
     state.active_queues[name] = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.policies import MAX_POSTPONED
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _QueueOrder = tuple[int, float, str, str]
 """Descending priority, timestamp, UID, key."""
+_MIN_AGING = 256
+"""Number of entries by waiting time of which none is dropped."""
 
 
 class PendingQueue:
@@ -36,6 +38,8 @@ class PendingQueue:
         self._aging: list[tuple[float, _QueueOrder]] = []
         """Heap of the workloads that have not waited long enough, by the time at which they will have; some are
         stale."""
+        self._max_aging = _MIN_AGING
+        """Number of entries in that heap at which stale ones are dropped."""
         self._aged: list[_QueueOrder] = []
         """Heap of the workloads that have waited long enough; some are stale."""
         self._without_start: deque[_QueueOrder] = deque()
@@ -66,6 +70,17 @@ class PendingQueue:
         """Add a workload, or replace its state."""
         self.heap.push_or_update(workload)
         self._age(workload)
+
+    def drop_stale(self) -> None:
+        """Drop the stale entries of workloads that have not waited long enough, if there are many.
+
+        Most workloads start before they have waited for hours or days. Call it between two passes: during a cycle, the
+        heap lacks the heads.
+        """
+        if len(self._aging) >= self._max_aging:
+            self._aging = [entry for entry in set(self._aging) if self._is_current(entry[1])]
+            heapify(self._aging)
+            self._max_aging = max(_MIN_AGING, 2 * len(self._aging))
 
     def age_again(self, namespaces: Container[str]) -> None:
         """Let the workloads of these namespaces become due again once they have waited long enough."""
