@@ -20,8 +20,6 @@ MIN_SHIFT = 60.0
 """Minimum shift of a start, in seconds, for a new note."""
 SHIFT_RATIO = 0.1
 """Minimum shift as a fraction of the time until the start. The larger of the two minimums applies."""
-HELD_REASONS = frozenset({"Deactivated", "AdmissionGated", "Suspended"})
-"""Reasons of workloads that are deactivated or gated, or whose queue is stopped."""
 
 
 class PendingNote(NamedTuple):

@@ -3,11 +3,11 @@
 | bound | value |
 |---|---|
 | a workload that has waited for less than MIN_WAIT | no note |
-| notes of one workload | one per REFRESH if it is new; sooner if its queue stops or restarts |
+| notes of one workload | one per REFRESH if it is new; sooner if its queue becomes active or inactive |
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
 
-Workloads without a note come first, and those whose queue has stopped or restarted. Then all others follow in rotation.
+Workloads without a note come first, and those whose queue has become active or inactive. All others follow in rotation.
 Both begin with invalid workloads and those that no queue accepts, followed by the first workloads of each queue.
 """
 
@@ -15,17 +15,11 @@ from __future__ import annotations
 
 from collections import deque
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.controller.status.pending_note import (
-    HELD_REASONS,
-    PendingNote,
-    invalid_note,
-    pending_note,
-    queue_reason,
-)
+from zonewise_scheduler.controller.status.pending_note import PendingNote, invalid_note, pending_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +43,13 @@ _ROTATION = 5.0
 """Seconds between two listings of the pending workloads, which show those with news."""
 
 
+class _LastNote(NamedTuple):
+    note: PendingNote
+    at: float
+    obstacle: str
+    """See _obstacle()."""
+
+
 class PendingNotes:
     """Selects the workloads to explain, and remembers the last note of each."""
 
@@ -63,8 +64,7 @@ class PendingNotes:
         """Workloads whose note is to be made again."""
         self._rotated_at = -_ROTATION
         self._explained_until = 0.0
-        self._last_notes: dict[str, tuple[PendingNote, float]] = {}
-        """The last note of each workload, and the time when it was made."""
+        self._last_notes: dict[str, _LastNote] = {}
         self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
         """Workloads whose last note could not be written."""
@@ -72,7 +72,7 @@ class PendingNotes:
     @property
     def last(self) -> Mapping[str, PendingNote]:
         """Return the last note of each workload."""
-        return {key: note for key, (note, _) in self._last_notes.items()}
+        return {key: last.note for key, last in self._last_notes.items()}
 
     def due(
         self,
@@ -103,8 +103,8 @@ class PendingNotes:
             finally:
                 self._explained_until = max(self._explained_until, now - CARRY) + (self._timer() - begin) / BUDGET
             old = self._last_notes.get(key)
-            self._last_notes[key] = note, now
-            if old is None or key in self._unwritten or note.differs_from(old[0], now):
+            self._last_notes[key] = _LastNote(note, now, _obstacle(state, key))
+            if old is None or key in self._unwritten or note.differs_from(old.note, now):
                 self._unwritten.discard(key)
                 yield key, note
 
@@ -140,13 +140,13 @@ class PendingNotes:
     def _is_news(self, state: PlannerState, key: str) -> bool:
         """Return whether a workload has no note, or one that no longer applies."""
         last = self._last_notes.get(key)
-        return last is None or key in self._invalid or _is_held(state, key) != (last[0].reason in HELD_REASONS)
+        return last is None or key in self._invalid or last.obstacle != _obstacle(state, key)
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
         last = self._last_notes.get(key)
         if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
-            return last is None or last[0].message != problem or key in self._unwritten
-        if last is not None and now < last[1] + REFRESH:
+            return last is None or last.note.message != problem or key in self._unwritten
+        if last is not None and now < last.at + REFRESH:
             return self._is_news(state, key)
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()
@@ -158,9 +158,7 @@ class PendingNotes:
         return now >= since + MIN_WAIT
 
 
-def _is_held(state: PlannerState, key: str) -> bool:
-    """Return whether a workload is deactivated, or its queue is stopped."""
+def _obstacle(state: PlannerState, key: str) -> str:
+    """Return why no queue accepts a workload, or why its ClusterQueue is inactive; "" if neither applies."""
     entry = state.inadmissible.get(key)
-    if entry is None:
-        return state.pending.get(key) in state.snapshot.inactive
-    return queue_reason(entry.message) in HELD_REASONS
+    return state.snapshot.inactive.get(state.pending.get(key, ""), "") if entry is None else entry.message

@@ -182,3 +182,18 @@ def test_the_stop_and_the_restart_of_a_queue_are_noted_without_delay() -> None:
     del state.snapshot.inactive["q"]
     assert [note.reason for _, note in writer.due(state, {}, at + 18)] == ["WaitingForQuota"]
     assert not list(writer.due(state, {}, at + 24))
+
+
+def test_a_queue_that_is_deleted_and_created_again_is_noted_without_delay() -> None:
+    state, writer = planner(), notes()
+    workload = state.pending_workload("ns/w0")
+    assert workload is not None
+    at = START + MIN_WAIT
+    assert [note.reason for _, note in writer.due(state, {}, at)] == ["WaitingForQuota"]
+    events.withdraw(state, "ns/w0")
+    events.submit(state, workload, "gone")
+    assert [note.message for _, note in writer.due(state, {}, at + 6)] == ["there is no ClusterQueue gone"]
+    state.snapshot.inactive["q"] = "references missing ResourceFlavors: all"
+    events.submit(state, workload, "q")
+    assert [note.reason for _, note in writer.due(state, {}, at + 12)] == ["Suspended"]
+    assert not list(writer.due(state, {}, at + 18))
