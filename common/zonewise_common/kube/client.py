@@ -20,6 +20,7 @@ from zonewise_common.kube.errors import BadResponse, Gone
 from zonewise_common.kube.nested_json import decode_nested
 from zonewise_common.kube.transport import JSON, Transport
 from zonewise_common.kube.watch import Watch
+from zonewise_common.kube.watch_failures import WatchFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,6 +64,8 @@ class Client:
         """Create a client whose requests may take `timeout` seconds each. Raises ConfigError."""
         self._transport = Transport(config, timeout=timeout, user_agent=user_agent)
         self.timeout = timeout
+        self.watch_failures = WatchFailures()
+        """Reflectors log their failures through it."""
 
     def request_failures(self) -> dict[tuple[str, str], int]:
         """Return the number of failed requests that a retry may fix, by method and reason: 429, 5xx, connection.

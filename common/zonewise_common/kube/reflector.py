@@ -212,15 +212,29 @@ class Reflector(Generic[T]):
             self._watch()
         except KubeError as error:
             failure = error
-            if not self._stopping.is_set():
-                log.warning("%s: %s", self._resource.plural, error)
         except Exception:  # a defect of this program must not end the thread
             log.exception("%s: listing again", self._resource.plural)
             self._lost = True
         finally:
             self._freshness.end(time.monotonic())
         healthy = time.monotonic() - self._opened_at >= self._times.healthy_after
+        self._note_failure(failure, healthy=healthy)
         return self._backoff.delay(failure, self._draw(), healthy=healthy)
+
+    def _note_failure(self, failure: KubeError | None, *, healthy: bool) -> None:
+        """Log a failure. The end of a healthy watch is none yet: if the server is not available, the next watch fails.
+
+        A watch of objects that never change may end like this every 90 s, since there may be no bookmarks for it.
+        """
+        failures, plural = self._client.watch_failures, self._resource.plural
+        if healthy:
+            failures.end(plural)
+        if self._stopping.is_set():
+            failures.end(plural)
+        elif failure is not None and healthy:
+            log.debug("%s: %s", plural, failure)
+        elif failure is not None:
+            failures.add(plural, failure)
 
     # --- listing
 
@@ -295,7 +309,9 @@ class Reflector(Generic[T]):
         for event in watch:
             if self._stopping.is_set():
                 return
-            self._is_unheard = False
+            if self._is_unheard:
+                self._is_unheard = False
+                self._client.watch_failures.end(self._resource.plural)
             self._freshness.confirm(time.monotonic())
             change = self._apply(event, start)
             if change is not None:

@@ -21,6 +21,7 @@ from zonewise_common.kube.errors import (
     TransportError,
 )
 from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, WORKLOADS
+from zonewise_common.kube.watch_failures import WatchFailures
 from zonewise_scheduler.controller import informers
 from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, decode_object, watched_objects
 
@@ -77,6 +78,7 @@ class Server:
         self.version = 1
         self.failure: Exception | None = None
         self.wait: Callable[[], object] = lambda: None
+        self.watch_failures = WatchFailures()
 
     def list(self, _resource: Resource, **_: object) -> tuple[list[object], str]:
         self._respond()
