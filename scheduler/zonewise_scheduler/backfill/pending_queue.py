@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _QueueOrder = tuple[int, float, str, str]
 """Descending priority, timestamp, UID, key."""
-_MIN_AGING = 256
+MIN_AGING = 256
 """Number of entries by waiting time of which none is dropped."""
 
 
@@ -38,7 +38,7 @@ class PendingQueue:
         self._aging: list[tuple[float, _QueueOrder]] = []
         """Heap of the workloads that have not waited long enough, by the time at which they will have; some are
         stale."""
-        self._max_aging = _MIN_AGING
+        self._max_aging = MIN_AGING
         """Number of entries in that heap at which stale ones are dropped."""
         self._aged: list[_QueueOrder] = []
         """Heap of the workloads that have waited long enough; some are stale."""
@@ -80,7 +80,7 @@ class PendingQueue:
         if len(self._aging) >= self._max_aging:
             self._aging = [entry for entry in set(self._aging) if self._is_current(entry[1])]
             heapify(self._aging)
-            self._max_aging = max(_MIN_AGING, 2 * len(self._aging))
+            self._max_aging = max(MIN_AGING, 2 * len(self._aging))
 
     def age_again(self, namespaces: Container[str]) -> None:
         """Let the workloads of these namespaces become due again once they have waited long enough."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _REMOVED_LIMIT = 1 << 16
 """Maximum number of removed pods whose allocations are kept; most were removed by a decision for a trial."""
-_MIN_REMOVALS = 1024
+MIN_REMOVALS = 1024
 """Number of removals that are kept even if fewer pod sets are on nodes. Each may keep two states of a node."""
 
 
@@ -87,7 +87,7 @@ class _Removals:
 
     def __init__(self) -> None:
         self._by_pods: dict[tuple[int, PodSetKey, int], _Removal] = {}
-        self._limit = _MIN_REMOVALS
+        self._limit = MIN_REMOVALS
 
     def get(self, row: int, key: PodSetKey, count: int) -> _Removal | None:
         """Return the last removal of as many pods of a pod set from a node."""
@@ -101,7 +101,7 @@ class _Removals:
         """Forget all removals if there are too many for the pod sets on the nodes."""
         if len(self._by_pods) >= self._limit:
             self._by_pods.clear()
-            self._limit = max(_MIN_REMOVALS, 2 * sum(len(node.pod_sets) for node in nodes))
+            self._limit = max(MIN_REMOVALS, 2 * sum(len(node.pod_sets) for node in nodes))
 
 
 class ZoneAllocations:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import make_workload, queue
-from zonewise_scheduler.backfill.pending_queue import _MIN_AGING, PendingQueue
+from zonewise_scheduler.backfill.pending_queue import MIN_AGING, PendingQueue
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
@@ -141,14 +141,14 @@ def test_stale_entries_are_dropped_and_others_kept(workloads: list[Workload], da
     """The entries of workloads that have left do not accumulate, and each other workload still becomes due."""
     policy = BackfillPolicy(10.0, 2.0, 1.0, shortest_first=True, age_weight=0.5)
     table = pending(policy, workloads)
-    for i in range(2 * _MIN_AGING):
+    for i in range(2 * MIN_AGING):
         passing = make_workload(f"passing{i}", 1, 1e6, at=float(i))
         table.push_or_update(passing)
         if workloads and i % 100 == 0:  # a new state leads to another entry
             table.push_or_update(data.draw(st.sampled_from(workloads)))
         table.heap.delete(passing.key)
         table.drop_stale()
-        assert len(table._aging) <= _MIN_AGING
+        assert len(table._aging) <= MIN_AGING  # pyright: ignore[reportPrivateUsage]
     tries: dict[str, int] = {}
     while key := table.next_due(1000.0, [], tries, 0):
         assert key == due_by_definition(policy, workloads, 1000.0, [], tries, 0)

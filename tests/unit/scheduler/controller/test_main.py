@@ -50,8 +50,12 @@ def test_a_recording_of_one_incomplete_line_is_restarted(tmp_path: Path) -> None
 
 def test_the_exit_of_the_program_scans_no_objects_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """With thousands of jobs, the last collection of the interpreter delays the exit by seconds."""
+
+    def stop_at_once(*_: object) -> int:
+        return 0
+
     monkeypatch.setattr(main, "stop_event", threading.Event)
-    monkeypatch.setattr(main, "run_until_stopped", lambda *_: 0)
+    monkeypatch.setattr(main, "run_until_stopped", stop_at_once)
     frozen = gc.get_freeze_count()
     objects: list[list[int]] = [[] for _ in range(1000)]
     assert main.run_controller(ControllerSettings()) == 0

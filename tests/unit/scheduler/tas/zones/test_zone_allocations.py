@@ -22,7 +22,7 @@ from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
 from zonewise_scheduler.tas.zones.reported_node import ReportedNode
-from zonewise_scheduler.tas.zones.zone_allocations import _MIN_REMOVALS, NodeAllocations, ZoneAllocations
+from zonewise_scheduler.tas.zones.zone_allocations import MIN_REMOVALS, NodeAllocations, ZoneAllocations
 
 if TYPE_CHECKING:
     import pytest
@@ -134,21 +134,21 @@ def test_node_with_unallocated_pods_is_exhausted() -> None:
 def test_ended_pods_leave_nothing_that_grows() -> None:
     """However many pods have ended on a node, a bounded number of its earlier states is kept."""
     allocations = ZoneAllocations(KubeletStates([node(2, 4, **STRICT)]))
-    for i in range(3 * _MIN_REMOVALS):
+    for i in range(3 * MIN_REMOVALS):
         allocations.add(0, (f"ns/job-{i}", "main"), WIDE, 1)
         allocations.remove(0, (f"ns/job-{i}", "main"), 1)
     kept = sum(isinstance(obj, NodeAllocations) for obj in gc.get_objects())
-    assert kept <= 2 * _MIN_REMOVALS
+    assert kept <= 2 * MIN_REMOVALS
 
 
 def test_trials_with_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The removals of a trial are computed once more at most, however many pod sets it removes."""
-    keys = [(f"ns/job-{i}", "main") for i in range(2 * _MIN_REMOVALS)]
+    keys = [(f"ns/job-{i}", "main") for i in range(2 * MIN_REMOVALS)]
     allocations = ZoneAllocations(KubeletStates([None] * len(keys)))
     for row, key in enumerate(keys):
         allocations.add(row, key, WIDE, 1)
     computed: list[int] = []
-    compute = ZoneAllocations._removal
+    compute = ZoneAllocations._removal  # pyright: ignore[reportPrivateUsage]
 
     def counted(self: ZoneAllocations, row: int, *arguments: Any) -> Any:
         computed.append(row)
