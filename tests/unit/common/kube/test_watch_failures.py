@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 REFUSED = TransportError("GET /api/v1/pods: [Errno 111] Connection refused")
+LOGGER = "zonewise_common.kube.watch_failures"
 AGAIN = "each watch of the API server works again"
 
 
@@ -23,7 +24,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_an_outage_is_one_line_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, LOGGER)
     failures = WatchFailures()
     for _ in range(20):
         for watch in ("pods", "nodes"):
@@ -41,7 +42,7 @@ def test_an_outage_is_one_line_and_so_is_its_end(caplog: pytest.LogCaptureFixtur
 
 def test_each_kind_of_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A watch that is forbidden all the time hides neither that of another kind of object nor an outage."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, LOGGER)
     failures = WatchFailures()
     forbidden = Forbidden(403, "Forbidden", "pods is forbidden")
     errors: list[tuple[str, TransportError | ApiError]] = [
@@ -68,7 +69,7 @@ def test_lines_alternate_between_an_outage_and_its_end(steps: list[tuple[str, st
     records: list[str] = []
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("zonewise_common.kube.watch_failures")
+    logger = logging.getLogger(LOGGER)
     logger.addHandler(handler)
     level = logger.level
     logger.setLevel(logging.INFO)

@@ -54,6 +54,10 @@ def test_the_exit_of_the_program_scans_no_objects_for_garbage(monkeypatch: pytes
     def stop_at_once(*_: object) -> int:
         return 0
 
+    def keep_logging(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(main.logs, "configure_logging", keep_logging)
     monkeypatch.setattr(main, "stop_event", threading.Event)
     monkeypatch.setattr(main, "run_until_stopped", stop_at_once)
     frozen = gc.get_freeze_count()
