@@ -53,6 +53,8 @@ class KueueGuard:
         self.claim = "" if lease is None else f"Lease {lease} has not been read yet"
         """Why Kueue manages the queues; "": it does not."""
         self._is_known = lease is None
+        self._is_readable = True
+        """Whether the last reading succeeded. An outage of the API server is one line in the log."""
         self._stopping = threading.Event()
         self._changing = threading.Lock()
         """Held while the replica starts or stops to lead."""
@@ -116,9 +118,13 @@ class KueueGuard:
             lease = read_lease(self._client, self._lease)
             without_lease = lease is None and runs_without_lease(self._client, self._lease)
         except KubeError as error:
-            log.warning("Lease %s cannot be read: %s", self._lease, error)
+            log.log(
+                logging.WARNING if self._is_readable else logging.DEBUG,
+                "Lease %s cannot be read: %s", self._lease, error,
+            )  # fmt: skip
+            self._is_readable = False
             return self.claim if self._is_known else f"Lease {self._lease} cannot be read: {error}"
-        self._is_known = True
+        self._is_known = self._is_readable = True
         return kueue_claim(self._lease, lease, without_lease=without_lease)
 
     def _end(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -142,6 +143,16 @@ def test_it_does_not_lead_before_it_has_read_the_lease(server: ApiServer) -> Non
             assert "cannot be read" in replica.guard.claim
             assert not replica.guard.kueue_manages
     assert (replica.done, replica.claims) == ([], [])
+
+
+def test_each_outage_of_the_api_server_is_one_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, kueue_guard.__name__)
+    with closing(Client(Config.from_url("http://127.0.0.1:1", ""))) as nowhere:
+        guard = Replica(client).guard
+        for served in (True, False, False, True, False, False):
+            guard._client = client if served else nowhere  # pyright: ignore[reportPrivateUsage]
+            guard.step()
+    assert caplog.text.count("cannot be read") == 2
 
 
 def test_it_keeps_leading_during_an_outage_of_the_api_server(server: ApiServer, client: Client) -> None:
