@@ -26,9 +26,10 @@ from zonewise_scheduler.controller.pods.pod_names import (
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.admission_review import patch_between
-from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, queued_leader_worker_set
+from zonewise_scheduler.controller.webhooks.leader_worker_set import queued_leader_worker_set
 from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, with_queued_pods
 from zonewise_scheduler.controller.webhooks.rules import (
+    LEADER_WORKER_SET,
     POD,
     annotations_of,
     labels_of,

@@ -9,8 +9,6 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
-from zonewise_common.kube.resources import LEADER_WORKER_SETS
-from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.pods.group_owner import LEADER, WORKER
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTATION, ROLE_HASH_ANNOTATION
 from zonewise_scheduler.controller.pods.role_hash import role_hash
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
 
-LEADER_WORKER_SET = group_kind(LEADER_WORKER_SETS)
 _PATH = "spec.leaderWorkerTemplate."
 
 

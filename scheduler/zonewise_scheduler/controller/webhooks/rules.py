@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 POD = ("", "Pod")
-"""Group and kind of plain pods. Pods are gated; objects of all other kinds are suspended."""
+LEADER_WORKER_SET = group_kind(LEADER_WORKER_SETS)
+"""Group and kind of plain pods, which are gated, and of the sets that own them. Other kinds are suspended."""
 
 
 class AdmissionRules(NamedTuple):
     """The facts besides the object itself that determine the response."""
 
     suspend_paths: Mapping[tuple[str, str], FieldPath]
-    """Path of the field that holds a job, by API group and kind; empty for pods. See suspend_paths()."""
+    """Path of the field that holds a job, by API group and kind; empty if its pods are held. See suspend_paths()."""
     has_default_queue: Callable[[str], bool]
     """Returns whether a namespace has the LocalQueue `default`. Several threads call it."""
     has_default_priority_class: Callable[[], bool]
@@ -54,8 +55,11 @@ def queue_name(obj: Json) -> str:
 
 
 def suspend_paths(adapters: Mapping[tuple[str, str], JobAdapter]) -> dict[tuple[str, str], FieldPath]:
-    """Return the suspend paths of all kinds with an adapter (jobs/registry.py adapters_by_kind()), and of pods."""
-    return {**{kind: adapter.suspend_path for kind, adapter in adapters.items()}, POD: ()}
+    """Return the suspend paths of all kinds with an adapter (jobs/registry.py adapters_by_kind()).
+
+    Those of pods and LeaderWorkerSets are empty.
+    """
+    return {**{kind: adapter.suspend_path for kind, adapter in adapters.items()}, POD: (), LEADER_WORKER_SET: ()}
 
 
 def pod_sets_reader(
@@ -64,7 +68,7 @@ def pod_sets_reader(
     """Return the function that reads the pod sets of a new job; those of another object are not known yet."""
 
     def read(kind: tuple[str, str], job: Json) -> tuple[PodSetManifest, ...]:
-        if kind == group_kind(LEADER_WORKER_SETS):
+        if kind == LEADER_WORKER_SET:
             return leader_worker_pod_sets(job)
         adapter = adapters.get(kind)
         return () if adapter is None or isinstance(adapter, ParentAdapter) else adapter.pod_sets(job)

@@ -21,8 +21,14 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     problem,
     whole_number,
 )
-from zonewise_scheduler.controller.webhooks.leader_worker_set import LEADER_WORKER_SET, leader_worker_set_problems
-from zonewise_scheduler.controller.webhooks.rules import annotations_of, is_suspended, labels_of, queue_name
+from zonewise_scheduler.controller.webhooks.leader_worker_set import leader_worker_set_problems
+from zonewise_scheduler.controller.webhooks.rules import (
+    LEADER_WORKER_SET,
+    annotations_of,
+    is_suspended,
+    labels_of,
+    queue_name,
+)
 from zonewise_scheduler.controller.webhooks.topology_requests import check_pod_sets, check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION

@@ -47,11 +47,22 @@ def test_an_object_without_a_queue_is_not_changed_even_if_there_is_a_default_que
     assert defaulted(plain, rules(default_queue=True)) == plain
 
 
-def test_an_object_that_belongs_to_a_job_is_not_changed() -> None:
-    wrapped = replicated({QUEUE: "q"})
-    owner = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "a", "controller": True}
-    wrapped["metadata"]["ownerReferences"] = [owner]
-    assert defaulted(wrapped, rules()) == wrapped
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("workload.codeflare.dev/v1beta2", "AppWrapper"),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+        ("v1", "Pod"),
+    ],
+)
+def test_an_object_that_belongs_to_a_job_is_not_changed_and_may_be_scaled(api_version: str, kind: str) -> None:
+    """A LeaderWorkerSet copies its labels to the StatefulSets of its leaders, and each leader owns one of workers."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "a", "controller": True}
+    small, large = scaled(1), scaled(2)
+    for owned in (small, large):
+        owned["metadata"]["ownerReferences"] = [owner]
+    assert defaulted(small, rules()) == small
+    assert not problems_of(large, small)
 
 
 @pytest.mark.parametrize(
