@@ -9,7 +9,12 @@ from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.pod_group import MAX_ROLES
 from zonewise_scheduler.controller.pods.pod_names import GROUP_POD_INDEX_LABEL
-from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL, build_workload, owner_reference
+from zonewise_scheduler.controller.workloads.manifest import (
+    JOB_UID_LABEL,
+    build_workload,
+    job_uid_label,
+    owner_reference,
+)
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.workload_reader import IS_GROUP_WORKLOAD_ANNOTATION
@@ -74,6 +79,8 @@ def build_plain_workload(
         return workload
     metadata: Json = workload["metadata"]
     metadata["labels"].pop(JOB_UID_LABEL, None)
+    if group is not None:
+        metadata["labels"] |= job_uid_label(group.uid)
     annotations: Json = metadata["annotations"]
     annotations[IS_GROUP_WORKLOAD_ANNOTATION] = "true"
     annotations.pop(ADMISSION_GATES_ANNOTATION, None)

@@ -20,7 +20,7 @@ from zonewise_common.kube.resources import (
     Resource,
 )
 from zonewise_scheduler.controller.types import ObjectKey
-from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name
 
 if TYPE_CHECKING:
@@ -293,6 +293,21 @@ def test_pods_of_a_removed_replica_are_released_and_form_no_workload() -> None:
     queue.settle()
     assert not workload_keys(cluster)
     assert not cluster.get(pod)["metadata"]["finalizers"]
+
+
+def test_the_workload_of_a_waiting_replica_ends_if_its_set_is_deleted_without_dependents() -> None:
+    cluster = ModelCluster(cpus=1)
+    queue = live_queue(cluster)
+    owner = leader_worker_set(cluster, replicas=1)
+    pod = replica_pod(cluster, 0, 0, cpu="1")
+    queue.settle()
+    [workload] = workload_keys(cluster)
+    for dependent in (workload, pod):
+        cluster.change(dependent, {"metadata": {"ownerReferences": []}})
+    del cluster.objects[owner]
+    queue.settle()
+    finished = find_condition(cluster.get(workload), "Finished") or {}
+    assert finished.get("reason") == "OwnerNotFound"
 
 
 # --- LeaderWorkerSets that Kueue managed before
