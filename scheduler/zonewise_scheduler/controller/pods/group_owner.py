@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, WORKER
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, QUEUE_LABEL, PodIndexes, read_pod_set
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.pod_group_key import read_min_member
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
@@ -44,6 +45,8 @@ class GroupOwner(NamedTuple):
     """Whether more pods than that may exist. The surplus pods wait."""
     queue: str = ""
     """LocalQueue of the groups; "": their pods name it."""
+    priority_class: str = ""
+    """WorkloadPriorityClass of the groups; "": their pods name it."""
     is_fast: bool = False
     """Whether the pods are created one after another, so that the first one is enough to queue the group."""
     is_serving: bool = False
@@ -121,6 +124,7 @@ def _leader_worker_set(reader: FieldReader) -> GroupOwner:
         size,
         may_exceed=False,
         queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        priority_class=metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""),
         is_serving=True,
         pod_sets=tuple(_pod_sets(template, size)),
         admission_gates=metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION, ""),
@@ -138,6 +142,7 @@ def _stateful_set(reader: FieldReader) -> GroupOwner:
         metadata.required_name("uid"),
         pods,
         queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
+        priority_class=metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""),
         is_fast=True,
         is_serving=True,
         pod_sets=(_without_metadata(pod_set),),

@@ -35,6 +35,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,8 @@ class PlainPods(NamedTuple):
     """Pod sets that the owner of the group specifies; empty: they are derived from the pods, once all exist."""
     admission_gates: str = ""
     """Names of the admission gates, separated by commas, from the set that owns the pods, or from the first pod."""
+    priority_class: str = ""
+    """WorkloadPriorityClass, from the set that owns the pods, or from the first pod; "": none."""
 
     @property
     def counting(self) -> tuple[GroupPod, ...]:
@@ -162,7 +165,9 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     members = sorted((read_group_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     described = [pod for pod in members if pod.phase != "Failed"] or members
     queue = (group.queue if group else "") or _common(described, "labels", QUEUE_LABEL)
-    first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
+    metadata = FieldReader(members[0].obj, "", []).child("metadata")
+    first = metadata.pairs("annotations")
+    priority_class = (group.priority_class if group else "") or metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, "")
     gates = first.get(ADMISSION_GATES_ANNOTATION, "")
     if group is not None:
         return PlainPods(
@@ -175,9 +180,10 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
             is_serving=group.is_serving,
             pod_sets=group.pod_sets,
             admission_gates=group.admission_gates if group.pod_sets else gates,
+            priority_class=priority_class,
         )
     if not group_name(members[0].obj):
-        return PlainPods(tuple(members), queue, 1, admission_gates=gates)
+        return PlainPods(tuple(members), queue, 1, admission_gates=gates, priority_class=priority_class)
     return PlainPods(
         tuple(members),
         queue,
@@ -186,6 +192,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
         is_fast=first.get(FAST_ADMISSION_ANNOTATION) == "true",
         is_serving=first.get(SERVING_ANNOTATION) == "true",
         admission_gates=gates,
+        priority_class=priority_class,
     )
 
 

@@ -51,6 +51,7 @@ from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
+from zonewise_scheduler.controller.workloads.manifest import priority_changes
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
@@ -151,6 +152,8 @@ def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> l
     if state.group is None and job.is_group and missing_references(workload, job):
         body = {"metadata": {"ownerReferences": member_references(job)}}
         writes.append(patch_workload(workload, key, "own the Workload", body))
+    elif (write := _follow_class(owned, context)) is not None:
+        writes.append(write)
     else:
         writes += _following(owned, context)
     chosen = {write.key for write in writes}
@@ -183,7 +186,16 @@ def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
         return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]
     if workload["spec"].get("queueName") != job.queue and (job.pod_sets or not job.is_serving):
         return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
-    return _follow_gates(owned)
+    write = _follow_class(owned, context)
+    return _follow_gates(owned) if write is None else [write]
+
+
+def _follow_class(owned: _Owned, context: JobContext) -> Write | None:
+    """Return the write of the current priority class of the job (jobframework/reconciler.go UpdateWorkloadPriority)."""
+    changes = priority_changes(owned.job.priority_class, owned.workload, context.manifest)
+    return (
+        patch_workload(owned.workload, owned.key, "follow the priority class", {"spec": changes}) if changes else None
+    )
 
 
 def _follow_gates(owned: _Owned) -> list[Write]:

@@ -100,15 +100,13 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
     """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    Queue, walltime and admission gates change only while the Workload has no quota. With quota, a WorkloadPriorityClass
-    can be replaced by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2
-    workload_types.go). The position in the queue does not change. Raises FieldError for an invalid job.
+    Queue, walltime and admission gates change only while the Workload has no quota. The position in the queue does not
+    change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
-    changes = _priority_changes(metadata.pairs("labels"), spec, options.priority_classes)
+    changes = priority_changes(metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""), workload, options)
     if is_true(workload, "QuotaReserved"):
-        has_class = spec.child("priorityClassRef").text("kind") == WORKLOAD_PRIORITY_CLASSES.kind
-        return {"spec": changes} if changes and has_class else {}
+        return {"spec": changes} if changes else {}
     if (queue := metadata.pairs("labels").get(QUEUE_LABEL, "")) != spec.text("queueName"):
         changes["queueName"] = queue
     problems: list[str] = []
@@ -126,6 +124,23 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
     return {**follow, "spec": changes} if changes else follow
 
 
+def priority_changes(class_name: str, workload: Json, options: ManifestOptions) -> Json:
+    """Return the fields of a Workload's spec for the WorkloadPriorityClass that its job names.
+
+    They are empty if the Workload has the class already, or if the class is unknown. With quota, a class can be
+    replaced by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2 workload_types.go).
+    """
+    reference = FieldReader(workload, "", []).child("spec").child("priorityClassRef")
+    has_class = reference.text("kind") == WORKLOAD_PRIORITY_CLASSES.kind
+    is_same = has_class and reference.text("name") == class_name
+    is_fixed = is_true(workload, "QuotaReserved") and not has_class
+    value = options.priority_classes.workload.get(class_name)
+    if is_same or is_fixed or value is None:
+        return {}
+    priority = JobPriority(WORKLOAD_PRIORITY_CLASSES.group, WORKLOAD_PRIORITY_CLASSES.kind, class_name, value)
+    return {"priority": value, "priorityClassRef": priority.reference}
+
+
 def job_uid_label(uid: str) -> dict[str, str]:
     """Return the label that names the UID of a Workload's job; empty if the UID is not a valid label value."""
     return {JOB_UID_LABEL: uid} if uid and is_label_value(uid) else {}
@@ -141,17 +156,6 @@ def owner_reference(resource: Resource, name: str, uid: str) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def _priority_changes(labels: Mapping[str, str], spec: FieldReader, classes: PriorityClasses) -> Json:
-    """Return the priority of the class that the label names; empty if the Workload has it already, or it is unknown."""
-    name, reference = labels.get(PRIORITY_CLASS_LABEL, ""), spec.child("priorityClassRef")
-    is_same = (reference.text("kind"), reference.text("name")) == (WORKLOAD_PRIORITY_CLASSES.kind, name)
-    if is_same or name not in classes.workload:
-        return {}
-    value = classes.workload[name]
-    priority = JobPriority(WORKLOAD_PRIORITY_CLASSES.group, WORKLOAD_PRIORITY_CLASSES.kind, name, value)
-    return {"priority": value, "priorityClassRef": priority.reference}
 
 
 def _annotations(annotations: Mapping[str, str], copied: frozenset[str]) -> dict[str, str]:

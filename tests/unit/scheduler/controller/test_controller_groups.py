@@ -16,6 +16,7 @@ from zonewise_common.kube.resources import (
     NAMESPACES,
     POD_GROUPS,
     PODS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
 )
@@ -293,6 +294,29 @@ def test_pods_of_a_removed_replica_are_released_and_form_no_workload() -> None:
     queue.settle()
     assert not workload_keys(cluster)
     assert not cluster.get(pod)["metadata"]["finalizers"]
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_a_replica_follows_the_priority_class_of_its_set(size: int) -> None:
+    """A replica of 5 pods waits, since it needs 9 of 8 CPUs; one of 2 pods runs."""
+    cluster = ModelCluster()
+    for name, value in (("low", 5), ("high", 50)):
+        cluster.create(WORKLOAD_PRIORITY_CLASSES, "", name, value=value)
+    queue = live_queue(cluster)
+    owner = leader_worker_set(cluster, replicas=1, size=size)
+    cluster.change(owner, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "low"}}})
+    for index in range(size):
+        pod = replica_pod(cluster, 0, index, cpu="1" if index == 0 else "2")
+        cluster.change(pod, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "low"}}})
+    queue.settle()
+    [workload] = workload_keys(cluster)
+    assert cluster.get(workload)["spec"]["priority"] == 5
+    assert bool(started(cluster)) == (size == 2)
+    cluster.change(owner, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}})
+    queue.settle()
+    assert workload_keys(cluster) == [workload]
+    spec = cluster.get(workload)["spec"]
+    assert (spec["priority"], spec["priorityClassRef"]["name"]) == (50, "high")
 
 
 def test_the_workload_of_a_waiting_replica_ends_if_its_set_is_deleted_without_dependents() -> None:
