@@ -1,13 +1,16 @@
 """Ungate the pods of an admitted workload to their domains (KEP-2724; topology_ungater.go).
 
-A pod is ungated as late as possible, since its pin cannot be changed:
+A pod is ungated as late as possible, since its pin cannot be changed. It does not wait for other pod sets: their pods
+may be created later, as in a JobSet with `dependsOn`, a RayJob with a submitter, or an MPIJob with a launcher.
 
 | Workload                                    | its held pods                                                     |
 |---------------------------------------------|-------------------------------------------------------------------|
 | not Admitted, Evicted or Finished           | remain held                                                       |
 | a pod set without topology assignment       | remain held                                                       |
-| whole gangs are required, a pod is missing  | remain held, unless pods of the workload already run              |
-| a StatefulSet, a pod is missing             | are ungated: the next pod may be created once they are ready      |
+| whole gangs are required, and the pod set   | remain held, unless pods of the workload already run              |
+| lacks a pod                                 |                                                                   |
+| the same, in a set that may create its next | are ungated                                                       |
+| pod once the previous one is ready          |                                                                   |
 | the domain's node is unhealthy or unknown   | remain held: the planner replaces the domain                      |
 | the gang avoids the node and has no pod there | remain held: the node becomes unhealthy (pod_reconciler.py)     |
 | the node is cordoned, tainted or not Ready  | remain held: it becomes unhealthy once none of them runs there    |
@@ -26,7 +29,7 @@ from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTE
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.domains import DomainAssigner
 from zonewise_scheduler.controller.pods.node_pin import NodePin
-from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, TOPOLOGY_GATE
+from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, TOPOLOGY_GATE, WORKER_INDEX_LABEL
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -54,7 +57,7 @@ class UngateContext(NamedTuple):
     node_names: Mapping[str, str]
     """Names of nodes by their label kubernetes.io/hostname. Pods of a hostname without a node remain held."""
     whole_gangs: bool = True
-    """Whether no pod is ungated before all pods of its workload exist."""
+    """Whether no pod is ungated before all pods of its pod set exist."""
 
 
 class Ungating(NamedTuple):
@@ -96,8 +99,8 @@ def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateCo
     if not may_run(workload):
         return []
     pod_sets = _assigned_pod_sets(workload)
-    if context.whole_gangs and not _is_whole(workload, pods, pod_sets):
-        return []
+    if context.whole_gangs and not _has_run(workload, pods):
+        pod_sets = [pod_set for pod_set in pod_sets if _is_whole(workload, pods, pod_set)]
     unhealthy = _unhealthy_nodes(workload)
     return [
         ungating
@@ -183,23 +186,24 @@ def _rank_offset(name: str, requests: Mapping[str, FieldReader], counts: Mapping
     return 0 if smallest == name else counts.get(smallest, 0)
 
 
-def _is_whole(workload: Json, pods: Sequence[ManagedPod], pod_sets: Sequence[_AssignedPodSet]) -> bool:
-    """Return whether all pods of the gang exist, or some already run, so that held pods are replacements.
-
-    A StatefulSet may create each pod only once the previous one is ready.
-    """
-    if any(pod_set.ranks.indexes.pod_index_label == POD_INDEX_LABEL for pod_set in pod_sets):
-        return True
+def _has_run(workload: Json, pods: Sequence[ManagedPod]) -> bool:
+    """Return whether pods of the gang run or have run since its admission, so that held pods are replacements."""
     admitted_at = condition_time(workload, "Admitted") or 0.0
-    if any(not pod.is_held and (not pod.is_terminated or pod.created >= admitted_at) for pod in pods):
+    return any(not pod.is_held and (not pod.is_terminated or pod.created >= admitted_at) for pod in pods)
+
+
+def _is_whole(workload: Json, pods: Sequence[ManagedPod], pod_set: _AssignedPodSet) -> bool:
+    """Return whether all pods of a pod set exist, or are created one after another.
+
+    A StatefulSet may create each pod only once the previous one is ready. With `startupPolicy: LeaderReady`, a
+    LeaderWorkerSet does so for the workers, which may share the pod set of the leader.
+    """
+    if pod_set.ranks.indexes.pod_index_label in {POD_INDEX_LABEL, WORKER_INDEX_LABEL}:
         return True
-    status = FieldReader(workload, "", []).child("status")
-    reclaimable = {item.text("name"): item.count("count", 0) or 0 for item in status.children("reclaimablePods")}
-    return all(
-        sum(pod.pod_set == pod_set.name and not pod.is_terminated and not pod.terminating for pod in pods)
-        >= pod_set.pods - reclaimable.get(pod_set.name, 0)
-        for pod_set in pod_sets
-    )
+    reclaimable = FieldReader(workload, "", []).child("status").children("reclaimablePods")
+    ended = sum(item.count("count", 0) or 0 for item in reclaimable if item.text("name") == pod_set.name)
+    present = sum(pod.pod_set == pod_set.name and not pod.is_terminated and not pod.terminating for pod in pods)
+    return present >= pod_set.pods - ended
 
 
 def _unhealthy_nodes(workload: Json) -> frozenset[str]:

@@ -15,7 +15,7 @@ from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.field_checks import problem
 from zonewise_scheduler.controller.webhooks.queued_templates import mark_template, queue_changes
 from zonewise_scheduler.controller.webhooks.rules import queue_name
-from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ def queued_leader_worker_set(obj: Json) -> Json:
 
 def leader_worker_set_problems(request: AdmissionRequest) -> Iterator[str]:
     """Yield the problems of a queued set. Raises FieldError."""
-    spec = object_in(request.obj, "spec", "")
-    if spec.get("startupPolicy") == "LeaderReady" and any(map(_is_placed, _templates(request.obj).values())):
-        advice = "waits for a leader that waits for its workers: use LeaderCreated, or no topology annotations"
-        yield problem("spec.startupPolicy", "LeaderReady", advice)
     if request.operation == "UPDATE" and queue_name(request.old):
         yield from _changes(request.old, request.obj)
 
@@ -85,8 +81,3 @@ def _templates(obj: Json) -> dict[str, Json]:
 def _annotations(owner: Json, name: str) -> Json:
     metadata = object_in(object_in(owner, name, _PATH), "metadata", f"{_PATH}{name}.")
     return object_in(metadata, "annotations", f"{_PATH}{name}.metadata.")
-
-
-def _is_placed(template: Json) -> bool:
-    annotations = object_in(object_in(template, "metadata", _PATH), "annotations", _PATH)
-    return REQUIRED_TOPOLOGY in annotations or PREFERRED_TOPOLOGY in annotations

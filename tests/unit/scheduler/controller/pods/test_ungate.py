@@ -95,9 +95,21 @@ def test_a_gang_is_ungated_once_it_is_complete() -> None:
     assert len(ungated(workload, pods[:2], UngateContext(NODES, whole_gangs=False))) == 2
 
 
-def test_the_first_pods_of_a_stateful_set_do_not_wait_for_the_others() -> None:
-    """By default, a StatefulSet creates a pod once the previous one is ready."""
-    label = "apps.kubernetes.io/pod-index"
+def test_a_pod_set_does_not_wait_for_the_pods_of_another() -> None:
+    """The workers of a JobSet with `dependsOn` are created once its driver is ready."""
+    workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
+    [one] = assigned_workload({"h3": 1}, indexed=False)["status"]["admission"]["podSetAssignments"]
+    workload["spec"]["podSets"].append({"name": "driver", "count": 1})
+    workload["status"]["admission"]["podSetAssignments"].append({**one, "name": "driver"})
+    driver, pods = held_pod("d", "driver"), [held_pod(name) for name in ("a", "b", "c")]
+    assert ungated(workload, [driver]) == {"d": "node-3"}
+    assert ungated(workload, [driver, *pods[:2]]) == {"d": "node-3"}
+    assert len(ungated(workload, [driver, *pods])) == 4
+
+
+@pytest.mark.parametrize("label", ["apps.kubernetes.io/pod-index", "leaderworkerset.sigs.k8s.io/worker-index"])
+def test_the_first_pods_of_a_set_do_not_wait_for_the_others(label: str) -> None:
+    """By default, a StatefulSet creates a pod once the previous one is ready. LeaderReady is similar."""
     workload = assigned_workload({"h1": 2, "h2": 1})
     workload["spec"]["podSets"][0]["topologyRequest"]["podIndexLabel"] = label
     pods = [held_pod(f"web-{index}") for index in range(3)]

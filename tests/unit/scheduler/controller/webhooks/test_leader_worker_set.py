@@ -12,7 +12,6 @@ from support.admission_reviews import QUEUE, defaulted, problems_of, rules
 Json = dict[str, Any]
 
 TEMPLATE: Json = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
-REQUIRED = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}}
 
 
 def leader_worker_set(labels: Json | None = None, *, leader: bool = True, **spec: Any) -> Json:
@@ -68,7 +67,6 @@ def test_valid_sets_and_changes() -> None:
     assert problems_of(leader_worker_set({QUEUE: "r"}), valid) == ""
 
 
-PLACED = leader_worker_set(startupPolicy="LeaderReady", template={"workerTemplate": {**TEMPLATE, **REQUIRED}})
 OTHER_WORKERS = leader_worker_set(template={"workerTemplate": {"spec": {}}})
 READY = {**leader_worker_set(), "status": {"readyReplicas": 1}}
 
@@ -77,7 +75,6 @@ READY = {**leader_worker_set(), "status": {"readyReplicas": 1}}
     ("words", "changed", "old"),
     [
         ("'Q!'", leader_worker_set({QUEUE: "Q!"}), None),
-        ("LeaderReady", PLACED, None),
         ("size: 3 cannot replace 2", leader_worker_set(template={"size": 3}), leader_worker_set()),
         ("workerTemplate: its requests", OTHER_WORKERS, leader_worker_set()),
         ("leaderTemplate: its requests", leader_worker_set(leader=False), leader_worker_set()),
