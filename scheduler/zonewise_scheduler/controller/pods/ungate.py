@@ -1,7 +1,7 @@
 """Ungate the pods of an admitted workload to their domains (KEP-2724; topology_ungater.go).
 
-A pod is ungated as late as possible, since its pin cannot be changed. It does not wait for other pod sets: their pods
-may be created later, as in a JobSet with `dependsOn`, a RayJob with a submitter, or an MPIJob with a launcher.
+A pod is ungated as late as possible, since its pin cannot be changed. It does not wait for other pod sets, whose pods
+may be created later. Examples are a JobSet with `dependsOn`, the submitter of a RayJob, or the launcher of an MPIJob.
 
 | Workload                                    | its held pods                                                     |
 |---------------------------------------------|-------------------------------------------------------------------|
