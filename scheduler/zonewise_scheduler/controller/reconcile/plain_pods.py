@@ -8,6 +8,7 @@
     some run                      none, not Admitted, or Evicted   stop each: set the reason, then delete it
     some are absent               not Admitted                     WaitingForReplacementPods, so it is not pending
     none is active                Evicted, with quota              quota released
+    any, of another class         pending, or Admitted             priority
     some are held                 Admitted                         start each of them, by one patch
     some can no longer run        Admitted                         WaitingForReplacementPods; replaced ones are released
     ended, or all deleted         not Finished                     Finished
