@@ -18,7 +18,7 @@ from zonewise_scheduler.client.explanation_facts import read_explanation
 from zonewise_scheduler.client.job_events import event_time, involved_name, is_about_an_earlier_job
 from zonewise_scheduler.client.job_facts import FINISHED, PENDING, has_ended, job_failure, read_job, with_row
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
-from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_active_job, find_unqueued_job, read_events
+from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_active_job, find_job_object, read_events
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
@@ -67,7 +67,7 @@ def unknown_name(reference: str, namespace: str) -> str:
 
 
 def _without_workload(session: Session, reference: str) -> Description | None:
-    if (obj := find_unqueued_job(session, reference)) is not None:
+    if (obj := find_job_object(session, reference)) is not None:
         facts = read_dependent_job(obj, lambda other: session.find(JOBS, other, namespace=session.namespace))
         if facts is not None:
             return describe_job(facts, JobContextFacts(events=_events(session, facts, [])), session.now())

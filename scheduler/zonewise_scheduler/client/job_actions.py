@@ -12,7 +12,7 @@ from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import PODS, WORKLOADS, Resource
 from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, RESERVED, STOPPING, has_ended
-from zonewise_scheduler.client.job_reading import find_unqueued_job
+from zonewise_scheduler.client.job_reading import find_job_object
 from zonewise_scheduler.client.unqueued_jobs import unqueued_job
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _delete(session: Session, job: JobFacts) -> None:
 
 def _cancel_unqueued(session: Session, reference: str, *, dry_run: bool) -> ActionResult:
     """Delete a Job without a Workload, which is in no queue or waits for other Jobs."""
-    obj = find_unqueued_job(session, reference)
+    obj = find_job_object(session, reference)
     if obj is None:
         return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
     job = unqueued_job(obj)
@@ -154,7 +154,7 @@ def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
 
 
 def _unknown(session: Session, reference: str) -> ActionResult:
-    obj = find_unqueued_job(session, reference)
+    obj = find_job_object(session, reference)
     if obj is None:
         return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
     return ActionResult(

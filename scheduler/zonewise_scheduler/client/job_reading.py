@@ -160,7 +160,7 @@ class NamedJobs:
 
     def _has_unqueued_job(self, reference: str, queued: list[JobFacts]) -> bool:
         """Return whether an unfinished Job of this name has none of these Workloads."""
-        obj = find_unqueued_job(self.session, reference)
+        obj = find_job_object(self.session, reference)
         return obj is not None and not has_ended(obj) and obj["metadata"].get("uid") not in {job.uid for job in queued}
 
     def forget(self) -> None:
@@ -175,7 +175,7 @@ def find_active_job(session: Session, reference: str) -> JobFacts | None:
     None if the user may not get Jobs. Raises KubeError.
     """
     try:
-        obj = find_unqueued_job(session, reference)
+        obj = find_job_object(session, reference)
     except Forbidden:
         return None
     uid = "" if obj is None else str(obj["metadata"].get("uid", ""))
@@ -186,10 +186,10 @@ def find_active_job(session: Session, reference: str) -> JobFacts | None:
     return max(active, key=lambda job: job.created_at or 0.0, default=None)
 
 
-def find_unqueued_job(session: Session, reference: str) -> Json | None:
-    """Return the Job of a name such as "train" or "job/train" that NamedJobs does not know; None if there is none.
+def find_job_object(session: Session, reference: str) -> Json | None:
+    """Return the Job of a name such as "train" or "job/train", whether or not it has a Workload; None if none exists.
 
-    Such a Job has no Workload: it is in no queue, or waits for other Jobs. Raises KubeError.
+    Raises KubeError.
     """
     kind, _, name = reference.rpartition("/")
     return session.find(JOBS, name, namespace=session.namespace) if kind.lower() in _JOB_KINDS else None
