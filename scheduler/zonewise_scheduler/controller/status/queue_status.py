@@ -59,10 +59,7 @@ def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: floa
 
 def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -> Json:
     """Return the status of a LocalQueue; `observed`: the LocalQueue object."""
-    past = summary.past_usage
-    shared: Json = {} if past is None else {"weightedShare": 0, "admissionFairSharingStatus": _past_usage(past)}
-    return {
-        **({"fairSharing": shared} if shared else {}),
+    status: Json = {
         "conditions": _conditions(observed, summary.activity, now),
         "flavorsReservation": _flavors(summary.resources, lambda each: {"total": each.reserved}),
         "flavorsUsage": _flavors(summary.resources, lambda each: {"total": each.used}),
@@ -70,6 +67,9 @@ def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -
         "reservingWorkloads": summary.counts.reserving,
         "admittedWorkloads": summary.counts.admitted,
     }
+    if (past := summary.past_usage) is not None:
+        status["fairSharing"] = {"weightedShare": 0, "admissionFairSharingStatus": _past_usage(past)}
+    return status
 
 
 def status_patch(observed: Json, status: Json) -> Json:
