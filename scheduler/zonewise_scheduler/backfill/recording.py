@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
-    from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
-    from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
 
 Json = dict[str, Any]
 
@@ -32,25 +31,24 @@ class RecordingHeader(NamedTuple):
     policy: str
     reserve_after: float = inf
     """Seconds."""
-    fair_sharing: bool = False
+    quota_settings: QuotaSettings = DEFAULT_SETTINGS
+    """Only the settings of ControllerSettings.quota_settings are recorded."""
     nodes: bool = False
     """Whether nodes decide in addition to quotas."""
     allow_unknown_nodes: bool = True
     """Whether nodes without a report admit every pod."""
-    resources: ResourceSettings = ALL_RESOURCES
-    admission_fair_sharing: AdmissionFairSharingConfig | None = None
 
     def document(self) -> Json:
         """Return the first line."""
-        sharing = self.admission_fair_sharing
+        resources, sharing = self.quota_settings.resources, self.quota_settings.admission_fair_sharing
         return {
             "recording": VERSION,
             "policy": self.policy,
             "reserveAfter": None if self.reserve_after == inf else self.reserve_after,
-            "fairSharing": self.fair_sharing,
+            "fairSharing": self.quota_settings.fair_sharing,
             "nodes": self.nodes,
             "allowUnknownNodes": self.allow_unknown_nodes,
-            **({} if self.resources == ALL_RESOURCES else {RESOURCES_SETTING: self.resources.as_object()}),
+            **({} if resources == ALL_RESOURCES else {RESOURCES_SETTING: resources.as_object()}),
             **({} if sharing is None else {ADMISSION_FAIR_SHARING_SETTING: sharing.as_object()}),
         }
 
@@ -58,15 +56,6 @@ class RecordingHeader(NamedTuple):
     def backfill_policy(self) -> BackfillPolicy:
         """The policy. Raises ValueError for an unknown one."""
         return policy_named(self.policy, self.reserve_after)
-
-    @property
-    def quota_settings(self) -> QuotaSettings:
-        """The settings of the quota."""
-        return DEFAULT_SETTINGS._replace(
-            fair_sharing=self.fair_sharing,
-            resources=self.resources,
-            admission_fair_sharing=self.admission_fair_sharing,
-        )
 
 
 def read_header(document: Mapping[str, Any]) -> RecordingHeader:
@@ -78,15 +67,21 @@ def read_header(document: Mapping[str, Any]) -> RecordingHeader:
     header = RecordingHeader(
         reader.required_name("policy"),
         reader.non_negative("reserveAfter", inf),
-        reader.flag("fairSharing", default=False),
+        _quota_settings(reader),
         reader.flag("nodes", default=False),
         reader.flag("allowUnknownNodes", default=True),
-        parse_resource_settings(document[RESOURCES_SETTING]) if reader.has(RESOURCES_SETTING) else ALL_RESOURCES,
-        parse_admission_fair_sharing(document[ADMISSION_FAIR_SHARING_SETTING])
-        if reader.has(ADMISSION_FAIR_SHARING_SETTING)
-        else None,
     )
     if problems:
         raise ValueError("; ".join(problems))
     policy_named(header.policy, header.reserve_after)
     return header
+
+
+def _quota_settings(reader: FieldReader) -> QuotaSettings:
+    settings = DEFAULT_SETTINGS._replace(fair_sharing=reader.flag("fairSharing", default=False))
+    if reader.has(RESOURCES_SETTING):
+        settings = settings._replace(resources=parse_resource_settings(reader.obj[RESOURCES_SETTING]))
+    if reader.has(ADMISSION_FAIR_SHARING_SETTING):
+        sharing = parse_admission_fair_sharing(reader.obj[ADMISSION_FAIR_SHARING_SETTING])
+        settings = settings._replace(admission_fair_sharing=sharing)
+    return settings

@@ -283,14 +283,7 @@ def _recorder(settings: ControllerSettings, stack: ExitStack) -> Recorder | None
     except OSError as error:
         raise SettingsError(f"recording: {settings.recording}: {error.strerror}") from error
     stack.enter_context(file)
-    header = RecordingHeader(
-        settings.policy,
-        settings.reserve_after,
-        settings.fair_sharing,
-        nodes=True,
-        resources=settings.resources,
-        admission_fair_sharing=settings.admission_fair_sharing,
-    )
+    header = RecordingHeader(settings.policy, settings.reserve_after, settings.quota_settings, nodes=True)
     return Recorder(file, header.document())
 
 

@@ -14,6 +14,7 @@ from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, Admissi
 from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
 EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
+FAIR_SHARING = DEFAULT_SETTINGS._replace(fair_sharing=True)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
             },
         ),
         (
-            RecordingHeader(DEFAULT_POLICY, 90.5, fair_sharing=True, nodes=True, allow_unknown_nodes=False),
+            RecordingHeader(DEFAULT_POLICY, 90.5, FAIR_SHARING, nodes=True, allow_unknown_nodes=False),
             {
                 "recording": 1,
                 "policy": DEFAULT_POLICY,
@@ -53,7 +54,7 @@ EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
             },
         ),
         (
-            RecordingHeader("greedy", 0.0, fair_sharing=True),
+            RecordingHeader("greedy", 0.0, FAIR_SHARING),
             {
                 "recording": 1,
                 "policy": "greedy",
@@ -71,24 +72,20 @@ def test_a_header_survives_serialization_as_json(header: RecordingHeader, docume
 
 
 def test_settings_of_the_quota_survive_serialization() -> None:
-    header = RecordingHeader(
-        "easy",
+    settings = DEFAULT_SETTINGS._replace(
         resources=ResourceSettings(exclude_resource_prefixes=("example.com/",)),
         admission_fair_sharing=AdmissionFairSharingConfig(60.0, 5.0, {"cpu": 2.0}),
     )
-    read = read_header(json.loads(json.dumps(header.document(), allow_nan=False)))
-    assert read == header
-    assert read.quota_settings == DEFAULT_SETTINGS._replace(
-        resources=header.resources, admission_fair_sharing=header.admission_fair_sharing
-    )
+    header = RecordingHeader("easy", quota_settings=settings)
+    assert read_header(json.loads(json.dumps(header.document(), allow_nan=False))) == header
 
 
 @pytest.mark.parametrize(
     ("fields", "header"),
     [
-        ({}, RecordingHeader("easy", inf, fair_sharing=False, nodes=False, allow_unknown_nodes=True)),
+        ({}, RecordingHeader("easy", inf, DEFAULT_SETTINGS, nodes=False, allow_unknown_nodes=True)),
         ({"reserveAfter": 7}, RecordingHeader("easy", 7.0)),
-        ({"fairSharing": True}, RecordingHeader("easy", fair_sharing=True)),
+        ({"fairSharing": True}, RecordingHeader("easy", quota_settings=FAIR_SHARING)),
         ({"nodes": True}, RecordingHeader("easy", nodes=True)),
         ({"allowUnknownNodes": False}, RecordingHeader("easy", allow_unknown_nodes=False)),
     ],
@@ -100,11 +97,8 @@ def test_an_absent_field_has_its_default(fields: dict[str, Any], header: Recordi
 @pytest.mark.parametrize(
     ("name", "reserve_after"), [("easy", inf), ("fifo", 0.0), (DEFAULT_POLICY, 60.0), (DEFAULT_POLICY, inf)]
 )
-@pytest.mark.parametrize("fair_sharing", [False, True])
-def test_a_header_has_the_policy_and_the_settings(name: str, reserve_after: float, fair_sharing: bool) -> None:
-    header = RecordingHeader(name, reserve_after, fair_sharing=fair_sharing)
-    assert header.backfill_policy == policy_named(name, reserve_after)
-    assert header.quota_settings == DEFAULT_SETTINGS._replace(fair_sharing=fair_sharing)
+def test_a_header_has_the_policy(name: str, reserve_after: float) -> None:
+    assert RecordingHeader(name, reserve_after).backfill_policy == policy_named(name, reserve_after)
 
 
 @pytest.mark.parametrize("version", [None, 0, 2, -1, "1", True])
