@@ -47,7 +47,7 @@ def parse_admission_fair_sharing(value: object) -> AdmissionFairSharingConfig:
     config = AdmissionFairSharingConfig(
         _duration(reader, "usageHalfLifeTime", default.usage_half_life_time),
         _duration(reader, "usageSamplingInterval", default.usage_sampling_interval),
-        {name: weights.non_negative(name, 1.0) for name in weights.obj} or None,
+        {str(name): weights.non_negative(name, 1.0) for name in weights.obj} or None,
     )
     if config.usage_sampling_interval < _MIN_INTERVAL:
         reader.report("usageSamplingInterval", "must be at least 1s")

@@ -67,7 +67,11 @@ class ResourceSettings(NamedTuple):
         Outputs add to each other, and a negative sum of outputs counts as 0 (pkg/workload/workload.go
         dropExcludedResources, applyResourceTransformations).
         """
-        requests = {name: amount for name, amount in milli_requests.items() if not self._excludes(name)}
+        requests = {
+            name: amount
+            for name, amount in milli_requests.items()
+            if not name.startswith(self.exclude_resource_prefixes)
+        }
         generated: dict[str, Fraction] = {}
         replaced: set[str] = set()
         for transformation in self.transformations:
@@ -99,9 +103,6 @@ class ResourceSettings(NamedTuple):
                 for item in self.transformations
             ],
         }
-
-    def _excludes(self, resource: str) -> bool:
-        return resource.startswith(self.exclude_resource_prefixes)
 
 
 ALL_RESOURCES = ResourceSettings()
@@ -155,11 +156,11 @@ def _device_class_mappings(settings: FieldReader) -> Iterator[ResourceTransforma
 
 
 def _outputs(reader: FieldReader) -> dict[str, int]:
-    """Return billionths by resource. They may be negative."""
+    """Return billionths by resource. They may be negative. Numbers as keys become strings, as in Kueue."""
     outputs: dict[str, int] = {}
     for name, value in reader.obj.items():
         try:
-            outputs[name] = parse_nano_value(str(value))
+            outputs[str(name)] = parse_nano_value(str(value))
         except ValueError:
             reader.report(name, "not a quantity")
     return outputs

@@ -37,6 +37,7 @@ def test_admission_fair_sharing_is_written_as_in_kueues_configuration() -> None:
     )
     assert config == AdmissionFairSharingConfig(604_800.0, 90.0, {"cpu": 2.0, "memory": 0.5})
     assert parse_admission_fair_sharing(config.as_object()) == config
+    assert parse_admission_fair_sharing({"resourceWeights": {1: 2}}).resource_weights == {"1": 2.0}
     assert parse_admission_fair_sharing({}) == AdmissionFairSharingConfig()
 
 

@@ -88,6 +88,12 @@ def test_a_prefix_excludes_resources_before_they_are_transformed() -> None:
     assert settings.counted_requests({"example.com/nic": 1, "example.com": 2, "cpu": 3}) == {"example.com": 2, "cpu": 3}
 
 
+def test_a_number_as_a_key_is_a_name() -> None:
+    """YAML reads it as a number."""
+    output = transformed({"a": 1000}, {"input": "a", "strategy": "Replace", "outputs": {1: 2, "b": 3}})
+    assert output == {"1": 2000, "b": 3000}
+
+
 def test_devices_count_as_the_resource_of_their_class() -> None:
     mappings = [{"name": "gpus", "deviceClassNames": ["gpu.nvidia.com", "gpu.amd.com"]}]
     settings = parse_resource_settings({"deviceClassMappings": mappings})
