@@ -58,13 +58,17 @@ def _unchanged(value: object) -> object:
     return value
 
 
+def _seconds(value: object) -> float:
+    return parse_duration(str(value))
+
+
 _REQUEUING = "waitForPodsReady.requeuingStrategy."
 _COUNTERPARTS: Mapping[str, _Counterpart] = {
     "manageJobsWithoutQueueName": _Counterpart(
         "manageJobsWithoutQueueName", "manage_jobs_without_queue_name", _unchanged
     ),
-    "waitForPodsReady.timeout": _Counterpart("podsReadyTimeout", "pods_ready_timeout", parse_duration),
-    "waitForPodsReady.recoveryTimeout": _Counterpart("podsRecoveryTimeout", "pods_recovery_timeout", parse_duration),
+    "waitForPodsReady.timeout": _Counterpart("podsReadyTimeout", "pods_ready_timeout", _seconds),
+    "waitForPodsReady.recoveryTimeout": _Counterpart("podsRecoveryTimeout", "pods_recovery_timeout", _seconds),
     f"{_REQUEUING}backoffLimitCount": _Counterpart("requeueLimit", "requeue_limit", _unchanged),
     f"{_REQUEUING}backoffBaseSeconds": _Counterpart("requeueBackoff", "requeue_backoff", _unchanged),
     f"{_REQUEUING}backoffMaxSeconds": _Counterpart("requeueBackoffMax", "requeue_backoff_max", _unchanged),
@@ -132,7 +136,7 @@ def _difference(path: str, value: object, counterpart: _Counterpart, current: ob
     try:
         if counterpart.read(value) != current:
             yield f"{path}: set {counterpart.key} accordingly: {abbreviated(value)}"
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         yield str(error) if str(error).startswith(path) else f"{path}: {error}"
 
 

@@ -70,6 +70,8 @@ DIFFERENCES: list[tuple[dict[str, Any], list[str]]] = [
      ["waitForPodsReady.blockAdmission: the controller has no such setting: True",
       "waitForPodsReady.recoveryTimeout: set podsRecoveryTimeout accordingly: '5m'",
       "waitForPodsReady.timeout: set podsReadyTimeout accordingly: '5m'"]),
+    ({"waitForPodsReady": {"timeout": 300, "recoveryTimeout": "0s"}},
+     ["waitForPodsReady.timeout: not a duration, such as 1h30m or 45s: '300'"]),
     ({"waitForPodsReady": {"timeout": "soon", "recoveryTimeout": "0s"}},
      ["waitForPodsReady.timeout: not a duration, such as 1h30m or 45s: 'soon'"]),
     ({"resources": {"deviceClassMappings": [1]}}, ["resources.deviceClassMappings[0]: not an object: 1"]),
