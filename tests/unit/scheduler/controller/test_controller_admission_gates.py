@@ -10,7 +10,7 @@ from support.controller_stories import ControllerStory
 from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.plain_pods import queued_pod
-from zonewise_common.kube.resources import PODS, STATEFUL_SETS
+from zonewise_common.kube.resources import POD_GROUPS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import ObjectKey
@@ -76,7 +76,25 @@ def test_pods_start_once_their_gates_are_removed(group: str) -> None:
     assert is_started(cluster, key)
 
 
+def test_the_pods_of_a_pod_group_are_held_by_their_own_gates() -> None:
+    cluster = ModelCluster()
+    cluster.create(POD_GROUPS, NAMESPACE, "pg", spec={"minMember": 1})
+    pod = queued_pod("p", group="")
+    metadata = {name: pod["metadata"][name] for name in ("annotations", "finalizers")}
+    metadata["labels"] = pod["metadata"]["labels"] | {QUEUE: "l", "scheduling.x-k8s.io/pod-group": "pg"}
+    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
+    cluster.change(key, gates("a.b/c"))
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
+    queue.settle()
+    assert [obj["metadata"]["annotations"][GATES] for obj in cluster.workloads()] == ["a.b/c"]
+    assert not is_started(cluster, key)
+    cluster.change(key, gates(None))
+    queue.settle()
+    assert is_started(cluster, key)
+
+
 def test_the_pods_of_a_stateful_set_follow_the_gates_of_the_set() -> None:
+    """Not their own ones, which the set cannot remove from existing pods."""
     cluster = ModelCluster()
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
     metadata: Json = {"labels": {QUEUE: "l"}, **gates("a.b/c")["metadata"]}
@@ -87,7 +105,7 @@ def test_the_pods_of_a_stateful_set_follow_the_gates_of_the_set() -> None:
                  "uid": cluster.get(owner)["metadata"]["uid"]}  # fmt: skip
     pod = queued_pod("p", group="")
     metadata = {
-        "annotations": {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"},
+        "annotations": {"kueue.x-k8s.io/pod-suspending-parent": "statefulset", GATES: "a.b/own"},
         "finalizers": pod["metadata"]["finalizers"],
     }
     metadata |= {"labels": pod["metadata"]["labels"] | {QUEUE: "l"}, "ownerReferences": [reference]}

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.controller_stories import ControllerStory
 from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.placed_cluster import PlacedCluster
 from zonewise_common.kube.resources import PODS, WORKLOADS
+from zonewise_scheduler.controller.reconcile.workload import is_orphaned
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import find_condition
 
@@ -68,3 +71,18 @@ def test_a_workload_without_its_job_holds_its_quota_until_its_pods_have_ended() 
     queue.settle(cluster.sync_jobs)
     assert reason(cluster, workload) == "OwnerNotFound"
     assert not cluster.get(last)["spec"]["suspend"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "orphaned"),
+    [
+        ({}, True),
+        ({"ownerReferences": [{"uid": "1"}]}, False),
+        ({"labels": {}}, False),
+        ({"deletionTimestamp": "2027-01-15T08:00:00Z"}, False),
+    ],
+)
+def test_only_a_workload_that_had_a_job_and_remains_is_an_orphan(fields: Json, orphaned: bool) -> None:
+    """A Workload without the label has yet to get its job: a user has created it (prebuilt.py)."""
+    metadata = {"name": "w", "labels": {"kueue.x-k8s.io/job-uid": "1"}, **fields}
+    assert is_orphaned({"metadata": metadata}) == orphaned

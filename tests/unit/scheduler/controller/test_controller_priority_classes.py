@@ -9,7 +9,7 @@ from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.plain_pods import queued_pod
 from support.queue_stories import PREEMPTING
-from zonewise_common.kube.resources import PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from zonewise_common.kube.resources import PODS, PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey
 
 LOW = ObjectKey(WORKLOAD_PRIORITY_CLASSES, "", "low")
@@ -79,6 +79,17 @@ def test_a_job_whose_class_does_not_exist_starts_once_it_does() -> None:
     story.settle()
     assert (is_held(story, job), story.cluster.workloads()) == (True, [])
     story.cluster.create(WORKLOAD_PRIORITY_CLASSES, "", "late", value=3)
+    story.settle()
+    assert (is_held(story, job), priority_of(story, job)) == (False, 3)
+
+
+def test_a_job_whose_pods_name_a_missing_class_starts_once_it_exists() -> None:
+    story = ControllerStory(ModelCluster())
+    job = story.cluster.submit("job", 2)
+    story.cluster.change(job, {"spec": {"template": {"spec": {"priorityClassName": "late"}}}})
+    story.settle()
+    assert (is_held(story, job), story.cluster.workloads()) == (True, [])
+    story.cluster.create(PRIORITY_CLASSES, "", "late", value=3)
     story.settle()
     assert (is_held(story, job), priority_of(story, job)) == (False, 3)
 

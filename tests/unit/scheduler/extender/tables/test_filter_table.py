@@ -36,15 +36,15 @@ def test_results_match_the_filters_of_each_node(changes: list[tuple[str, int | N
     assert {name for name in NAMES if name in passing} == expected
 
 
-@given(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=20), st.sets(st.sampled_from(NAMES[:25])))
-def test_lacking_nodes(amounts: list[int | None], names: set[str]) -> None:
+@given(st.lists(st.tuples(st.sampled_from([None, 0, 1, 2]), st.booleans()), min_size=2, max_size=20))
+def test_lacking_nodes(nodes: list[tuple[int | None, bool]]) -> None:
     """Of some names, the nodes that lack a resource are returned, whether or not nodes share their allocatable."""
     shared = Resource(2000, 0, 10, 0)
-    infos = [
-        NodeInfo(name, allocatable=shared if not amount else shared._replace(scalar_resources=((GPU, amount),)))
-        for name, amount in zip(NAMES, amounts, strict=False)
-    ]
-    table = FilterTable()
-    table.update((info.name, None if amount is None else info) for info, amount in zip(infos, amounts, strict=True))
-    known = [info for info, amount in zip(infos, amounts, strict=True) if amount is not None]
-    assert table.lacking(GPU, names) == {info.name for info in known if info.name in names and lacks(info, GPU)}
+    table, names, expected = FilterTable(), {"unknown"}, set[str]()
+    for name, (amount, is_named) in zip(NAMES, nodes, strict=False):
+        info = NodeInfo(name, allocatable=shared._replace(scalar_resources=((GPU, amount),)) if amount else shared)
+        table.update([(name, None if amount is None else info)])
+        if is_named:
+            names.add(name)
+            expected |= {name} if amount is not None and lacks(info, GPU) else set()
+    assert table.lacking(GPU, names) == expected

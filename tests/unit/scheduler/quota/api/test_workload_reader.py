@@ -391,3 +391,14 @@ def test_requests_that_count_as_others_remain_requests_on_nodes() -> None:
         (pod_set,) = workload.pod_sets
         assert (pod_set.requests, pod_set.requests_on_node) == ({"credits": 1}, {"cpu": 1500, "nvidia.com/gpu": 2})
     assert dict(workload.usage) == {FlavorResource("spot", "credits"): 3}
+
+
+def test_an_output_that_is_added_to_a_request_does_not_count_on_nodes() -> None:
+    """Also after the admission, which records the sum."""
+    resources = parse_resource_settings({"transformations": [{"input": "nvidia.com/gpu", "outputs": {"cpu": "1"}}]})
+    assignment = {"name": "main", "count": 4, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "14"}}
+    admission = {"clusterQueue": "q", "podSetAssignments": [assignment]}
+    workload = read_workload(with_field(WORKLOAD, "status.admission", admission), resources=resources).workload
+    assert workload is not None
+    (pod_set,) = workload.pod_sets
+    assert (pod_set.requests["cpu"], pod_set.requests_on_node["cpu"]) == (3500, 1500)
