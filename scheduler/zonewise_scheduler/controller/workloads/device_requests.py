@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
+from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.controller.types import Json
-
-FIELD = "deviceRequests"
-"""Field of a pod set that only the planner sees: number of devices of each pod by DeviceClass."""
 
 
 def with_device_requests(workload: Json, templates: Mapping[str, Json]) -> Json:
@@ -32,7 +30,9 @@ def with_device_requests(workload: Json, templates: Mapping[str, Json]) -> Json:
     ]
     if not any(devices):
         return workload
-    counted = [{**pod_set, FIELD: each} if each else pod_set for pod_set, each in zip(pod_sets, devices, strict=True)]
+    counted = [
+        {**pod_set, DEVICE_REQUESTS: each} if each else pod_set for pod_set, each in zip(pod_sets, devices, strict=True)
+    ]
     return {**workload, "spec": {**spec, "podSets": counted}}
 
 
@@ -67,7 +67,7 @@ def _devices(reader: FieldReader) -> Mapping[str, int]:
     devices: list[Mapping[str, int]] = []
     for request in reader.children("requests"):
         if not request.has("exactly"):
-            request.report("exactly", "a request for one of several kinds of devices cannot be counted")
+            request.report("firstAvailable", "a request for one of several kinds of devices cannot be counted")
             continue
         exactly = request.child("exactly")
         if exactly.flag("adminAccess", default=False):

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.labels import Requirement
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 
+DEVICE_REQUESTS = "deviceRequests"
+"""Field of a pod set that only the planner sees: number of devices of each pod by DeviceClass."""
 IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
 
@@ -227,7 +229,7 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
         thousandths = pod_milli_requests(pod)
         on_node = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
-        counted = resources.counted_requests(_with_devices(thousandths, reader.child("deviceRequests")))
+        counted = resources.counted_requests(_with_devices(thousandths, reader.child(DEVICE_REQUESTS)))
         pod_set = PodSet(
             name,
             count,
