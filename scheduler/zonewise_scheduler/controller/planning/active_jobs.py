@@ -84,7 +84,7 @@ class ActiveJobs:
         count. None: neither an active job nor active pods record its admission.
         """
         by_job = self._lost_by_job(key, defaults, resources)
-        return by_job or workload_of_pods(key, self._pods_of(key), flavors, resources)
+        return by_job or workload_of_pods(key, self._pods_of(key), flavors, defaults, resources)
 
     def _lost_by_job(self, key: str, defaults: PodDefaults, resources: ResourceSettings) -> Json | None:
         found = self._find_job(key)

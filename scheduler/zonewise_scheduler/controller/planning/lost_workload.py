@@ -11,8 +11,9 @@ Users may also write these annotations. So a lost Workload has quota only if all
 
 1. Its LocalQueue leads to the ClusterQueue, which admits the namespace. A namespace that is being deleted may have lost
    its LocalQueue, and nothing can be created in it any more.
-2. Its usage is what its bound pods request, and the node selector of each pod includes the node labels of its flavors.
-   Or it is what the pods of its job request; this job belongs to a queue, so it is being stopped.
+2. Its usage is what its bound pods and the templates of their claims request. The node selector of each pod includes
+   the node labels of its flavors. Or its usage is what the pods of its job request; this job belongs to a queue, so it
+   is being stopped.
 3. The usage fits into the available quota of the ClusterQueue.
 
 So an annotation charges a ClusterQueue only with what its namespace uses on the ClusterQueue's nodes. A job of the
@@ -30,13 +31,13 @@ from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.controller.jobs.injected import read_injected, without_injected
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import api_time
+from zonewise_scheduler.controller.workloads.device_requests import claimed_devices
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
 from zonewise_scheduler.controller.workloads.noted_admission import pod_set_assignment, read_noted_admission
 from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
-from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, pod_milli_requests
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, NO_RESOURCES
 from zonewise_scheduler.quota.api.amount import from_thousandths
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
-from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -75,24 +76,26 @@ def workload_of_job(
     """Return the admitted Workload by which a job was started; None: the job does not record its admission.
 
     `pod_sets`: the current pod sets of the job. `defaults`: what the API server adds to its pods. `resources`: which
-    requests count. The UID is that of the job, so no Workload object has it. Raises FieldError for invalid pod sets.
+    requests count. The UID is that of the job, so no Workload object has it. Raises FieldError for pod sets that cannot
+    be completed; None also for other invalid ones.
     """
     injected, name = read_injected(job), noted_workload_name(job)
     reader = FieldReader(job, "", [])
     metadata, started = reader.child("metadata"), reader.child("status").text("startTime")
     namespace = metadata.text("namespace")
-    originals = _with_pod_defaults(without_injected(job, pod_sets), namespace, defaults)
+    spec = {"podSets": [pod_set.as_object() for pod_set in without_injected(job, pod_sets)]}
+    completed = with_pod_defaults({"metadata": {"namespace": namespace}, "spec": spec}, defaults)
+    workload = read_workload(completed, resources=resources).workload
+    if not name or workload is None:
+        return None
     noted: list[_NotedPodSet] = []
-    for pod_set, original in zip(pod_sets, originals, strict=True):
+    for pod_set, original, manifest in zip(pod_sets, workload.pod_sets, completed["spec"]["podSets"], strict=True):
         admission = read_noted_admission(injected.child(pod_set.name).child("annotations").text(ADMISSION_ANNOTATION))
         if admission is not None:
             pods = min(admission.pods, pod_set.pods)
-            requests = {
-                resource_name: pods * from_thousandths(resource_name, amount)
-                for resource_name, amount in resources.counted_requests(pod_milli_requests(original.template)).items()
-            }
-            noted.append(_NotedPodSet(admission, pods, requests, original.as_object()))
-    if not name or not noted:
+            requests = {resource_name: pods * amount for resource_name, amount in original.requests.items()}
+            noted.append(_NotedPodSet(admission, pods, requests, manifest))
+    if not noted:
         return None
     uid, created = metadata.text("uid"), metadata.text("creationTimestamp")
     identity = {
@@ -109,12 +112,14 @@ def workload_of_pods(
     key: str,
     pods: Iterable[ManagedPod],
     flavors: Mapping[str, ResourceFlavor],
+    defaults: PodDefaults,
     resources: ResourceSettings = ALL_RESOURCES,
 ) -> Json | None:
     """Return the admitted Workload of the bound pods that have not ended; None: they do not record an admission.
 
-    `key`: of the Workload; `flavors`: ResourceFlavors by name; `resources`: which requests count. The UID is that of
-    the oldest pod. If pods of a pod set record different admissions, the oldest pod's admission counts.
+    `key`: of the Workload; `flavors`: ResourceFlavors by name; `defaults`: its ResourceClaimTemplates count, the pods
+    have all others already; `resources`: which requests count. The UID is that of the oldest pod. If pods of a pod set
+    record different admissions, the oldest pod's admission counts.
     """
     by_pod_set: dict[str, list[tuple[ManagedPod, NotedAdmission]]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
@@ -127,7 +132,8 @@ def workload_of_pods(
     namespace, _, name = key.partition("/")
     created = api_time(oldest.created)
     identity = {"name": name, "namespace": namespace, "uid": oldest.uid, "creationTimestamp": created}
-    pod_sets = [_pod_set_of(pod_set, entries, resources) for pod_set, entries in by_pod_set.items()]
+    templates = defaults.claim_templates.get(namespace, {})
+    pod_sets = [_pod_set_of(pod_set, entries, templates, resources) for pod_set, entries in by_pod_set.items()]
     return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets, created)
 
 
@@ -161,15 +167,11 @@ class _NotedPodSet(NamedTuple):
     """Entry of spec.podSets."""
 
 
-def _with_pod_defaults(
-    pod_sets: Sequence[PodSetManifest], namespace: str, defaults: PodDefaults
-) -> tuple[PodSetManifest, ...]:
-    spec = {"podSets": [pod_set.as_object() for pod_set in pod_sets]}
-    return read_pod_set_manifests(with_pod_defaults({"metadata": {"namespace": namespace}, "spec": spec}, defaults))
-
-
 def _pod_set_of(
-    name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]], resources: ResourceSettings
+    name: str,
+    entries: Sequence[tuple[ManagedPod, NotedAdmission]],
+    templates: Mapping[str, Json],
+    resources: ResourceSettings,
 ) -> _NotedPodSet:
     """Return the admission that the oldest pod of a pod set records, with the requests of all pods that record the
     same.
@@ -182,6 +184,8 @@ def _pod_set_of(
             resource: amount if resource == CPU else amount * 1000
             for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES)
         }
+        for device_class, count in claimed_devices(pod.claim_templates, templates).items():
+            thousandths[f"{DEVICE_CLASS}{device_class}"] = 1000 * count
         for resource, amount in resources.counted_requests(thousandths).items():
             requests[resource] = requests.get(resource, 0) + from_thousandths(resource, amount)
     return _NotedPodSet(admission, len(counted), requests, {"name": name, "count": len(counted)})

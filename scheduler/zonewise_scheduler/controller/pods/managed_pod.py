@@ -63,6 +63,8 @@ class ManagedPod(msgspec.Struct, frozen=True):
     """The quota with which it was started (workloads/noted_admission.py); "": not recorded."""
     requests: Resource | None = None
     """What the pod requests from its node; None: it is not bound, or has ended."""
+    claim_templates: tuple[str, ...] = ()
+    """Names of the ResourceClaimTemplates from which its claims are made."""
 
     @property
     def is_held(self) -> bool:
@@ -117,4 +119,9 @@ def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -
         dict(pod_spec) if is_bindable else None,
         intern(annotations.get(ADMISSION_ANNOTATION, "")),
         requests,
+        tuple(
+            intern(name)
+            for claim in spec.children("resourceClaims")
+            if (name := claim.text("resourceClaimTemplateName"))
+        ),
     )

@@ -44,6 +44,14 @@ def check_device_requests(workload: Json, templates: Mapping[str, Json]) -> None
                 raise FieldError(field, problem)
 
 
+def claimed_devices(names: Iterable[str], templates: Mapping[str, Json]) -> Mapping[str, int]:
+    """Return the number of devices by DeviceClass of claims that are made from these ResourceClaimTemplates.
+
+    A claim that cannot be counted counts nothing.
+    """
+    return _sum(_count(name, templates)[1] for name in names)
+
+
 def _claims(pod_set: Json, path: str, templates: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, int]]]:
     """Yield the field, the problem and the devices of each claim of a pod set that is made from a template."""
     path += "template.spec."
@@ -51,15 +59,17 @@ def _claims(pod_set: Json, path: str, templates: Mapping[str, Json]) -> Iterator
     for i, claim in enumerate(objects_in(spec, "resourceClaims", path)):
         field = f"{path}resourceClaims[{i}].resourceClaimTemplateName"
         name = string_in(claim, "resourceClaimTemplateName", f"{path}resourceClaims[{i}].")
-        if not name:
-            continue
-        if name not in templates:
-            yield field, f"ResourceClaimTemplate {name!r:.80} does not exist", {}
-            continue
-        problems: list[str] = []
-        devices = _devices(FieldReader(templates[name], "spec.", problems).child("spec").child("devices"))
-        problem = f"ResourceClaimTemplate {name!r:.80}: {problems[0]}" if problems else ""
-        yield field, problem, {} if problems else devices
+        if name:
+            yield field, *_count(name, templates)
+
+
+def _count(name: str, templates: Mapping[str, Json]) -> tuple[str, Mapping[str, int]]:
+    """Return the problem and the devices of a claim that is made from a template."""
+    if name not in templates:
+        return f"ResourceClaimTemplate {name!r:.80} does not exist", {}
+    problems: list[str] = []
+    devices = _devices(FieldReader(templates[name], "spec.", problems).child("spec").child("devices"))
+    return (f"ResourceClaimTemplate {name!r:.80}: {problems[0]}", {}) if problems else ("", devices)
 
 
 def _devices(reader: FieldReader) -> Mapping[str, int]:

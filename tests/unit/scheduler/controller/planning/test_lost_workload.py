@@ -16,9 +16,10 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
 from zonewise_scheduler.controller.pods.managed_pod import ManagedPod, read_managed_pod
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION
-from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS
+from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from zonewise_scheduler.nodes.node.pod_requests import pod_requests
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
+from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]
@@ -62,7 +63,7 @@ def test_the_lost_workload_has_run_since_the_start_of_its_job_or_oldest_pod() ->
     flavors = {"f": ResourceFlavor("f")}
     by_job, by_pods = (
         workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS),
-        workload_of_pods("ns/w", pods, flavors),
+        workload_of_pods("ns/w", pods, flavors, NO_POD_DEFAULTS),
     )
     starts: list[float] = []
     for lost in (by_job, by_pods):
@@ -108,3 +109,31 @@ def test_a_job_uses_no_more_than_its_pods_request_whatever_its_annotation() -> N
     assert lost is not None
     (assignment,) = lost["status"]["admission"]["podSetAssignments"]
     assert assignment["resourceUsage"] == {"cpu": "6", "memory": "0"}
+
+
+def test_the_settings_and_the_devices_of_claims_count_as_at_the_start() -> None:
+    """Otherwise, other jobs would get the same quota while the pods are active."""
+    job, _ = started_job()
+    injected = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
+    noted = json.dumps({"clusterQueue": "q", "count": 3, "flavors": {"credits": "f", "gpus": "f"}})
+    injected["main"]["annotations"][ADMISSION_ANNOTATION] = noted
+    job["metadata"]["annotations"][INJECTED_ANNOTATION] = json.dumps(injected)
+    template = job["spec"]["template"]
+    template["metadata"]["annotations"][ADMISSION_ANNOTATION] = noted
+    template["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "two"}]
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
+    defaults = PodDefaults(claim_templates={"ns": {"two": {"spec": {"devices": {"requests": [request]}}}}})
+    resources = parse_resource_settings(
+        {
+            "transformations": [{"input": "cpu", "strategy": "Replace", "outputs": {"credits": "1500m"}}],
+            "deviceClassMappings": [{"name": "gpus", "deviceClassNames": ["gpu.example.com"]}],
+        }
+    )
+    pods = [pod_of(job, name, "2026-01-01T00:00:00Z") for name in "abc"]
+    for lost in (
+        workload_of_job(job, JOBS, ADAPTER.pod_sets(job), defaults, resources),
+        workload_of_pods("ns/w", pods, {"f": ResourceFlavor("f")}, defaults, resources),
+    ):
+        assert lost is not None
+        (assignment,) = lost["status"]["admission"]["podSetAssignments"]
+        assert assignment["resourceUsage"] == {"credits": "9", "gpus": "6"}
