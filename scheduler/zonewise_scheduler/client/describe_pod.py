@@ -11,7 +11,7 @@ from zonewise_scheduler.client.node_facts import MEMORY
 from zonewise_scheduler.client.node_listing import memory_text
 from zonewise_scheduler.client.pod_facts import amount_texts, amounts_text
 from zonewise_scheduler.client.pod_fault import fault_lines
-from zonewise_scheduler.client.time_text import format_time, short_duration
+from zonewise_scheduler.client.time_text import format_time, short_duration, time_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ def describe_pod(
 
 def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | None, now: float) -> Iterator[Detail]:
     style = {"Running": "good", "Succeeded": "good", "Failed": "bad"}.get(pod.phase, "")
-    age = "" if pod.created_at is None else f", created {short_duration(now - pod.created_at)} ago"
+    age = "" if pod.created_at is None else f", created {time_since(pod.created_at, now)}"
     yield Detail("phase", [f"{pod.phase}{age}"], style)
     yield Detail("job", [pod.job or pod.workload])
     yield Detail("requests", [amounts_text(pod.requests) or "nothing"])
