@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.labels import is_label_value
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
@@ -178,9 +177,9 @@ def find_active_job(session: Session, reference: str) -> JobFacts | None:
         obj = find_job_object(session, reference)
     except Forbidden:
         return None
-    uid = "" if obj is None else str(obj["metadata"].get("uid", ""))
-    if not uid or not is_label_value(uid):
+    if obj is None:
         return None
+    uid = obj["metadata"]["uid"]
     selected = session.list(WORKLOADS, scope=session.namespace, label_selector=f"{JOB_UID_LABEL}={uid}")
     active = [job for job in map(read_job, selected) if job.uid == uid and job.state != FINISHED]
     return max(active, key=lambda job: job.created_at or 0.0, default=None)
