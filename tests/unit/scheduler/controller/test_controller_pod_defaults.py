@@ -245,3 +245,17 @@ def test_devices_of_a_claim_count_against_the_quota_of_their_class() -> None:
     [admitted] = cluster.workloads()
     assert admitted["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] == {"cpu": str(2 * 2 + 2 * 1)}
     assert len(cluster.nodes_of(job)) == 2
+
+
+def test_devices_count_once_their_template_exists() -> None:
+    cluster = AdmittingCluster()
+    queue = live_queue(cluster)
+    state = queue.controller.feed.state
+    mapping = {"deviceClassMappings": [{"name": "cpu", "deviceClassNames": ["gpu.nvidia.com"]}]}
+    state.settings = state.settings._replace(resources=parse_resource_settings(mapping))
+    job = cluster.submit_with("job", 2, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}])
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, job)
+    claim_template(cluster, 1)
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, job)
