@@ -11,7 +11,7 @@ from zonewise_scheduler.client.node_facts import MEMORY
 from zonewise_scheduler.client.node_listing import memory_text
 from zonewise_scheduler.client.pod_facts import amount_texts, amounts_text
 from zonewise_scheduler.client.pod_fault import fault_lines
-from zonewise_scheduler.client.time_text import format_time, short_duration, time_since
+from zonewise_scheduler.client.time_text import format_time, time_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
