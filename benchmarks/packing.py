@@ -26,7 +26,7 @@ from zonewise_scheduler.admission.node import NodeKind, Policies
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zonewise_scheduler.extender.placing.unit_placer import PassResult, PodPlacement
+    from zonewise_scheduler.extender.placing.placer import PodPlacement
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
@@ -176,9 +176,9 @@ class Simulation:
 
     def place(self) -> None:
         placed = self.cluster.cache.place_waiting
-        results: list[PassResult] = []
+        results: list[list[PodPlacement]] = []
         self.measured(lambda: results.append(placed()))
-        for placement in results[0].placements:
+        for placement in results[0]:
             self.after(FILTERING, lambda placement=placement: self.end_binding(placement))
             self.cluster.cache.changed.set()
 

@@ -91,7 +91,7 @@ class DirectCluster:
     def run_pass(self) -> dict[str, str]:
         """Run passes until no more pods fit; return the node of each placed pod by pod name."""
         placed: dict[str, str] = {}
-        while placements := self.cache.place_waiting().placements:
+        while placements := self.cache.place_waiting():
             placed |= {placement.pod.name: placement.node for placement in placements}
             for placement in placements:
                 self.finish(placement)

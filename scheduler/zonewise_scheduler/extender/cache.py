@@ -19,7 +19,7 @@ from zonewise_scheduler.extender.cache_view import CacheView
 from zonewise_scheduler.extender.fallback_policy import DENY
 from zonewise_scheduler.extender.placing.gang_scheduler import GangScheduler
 from zonewise_scheduler.extender.placing.placer import HELD, NodesWithout, Placer, ScheduleResult, with_reasons
-from zonewise_scheduler.extender.placing.unit_placer import PassResult, UnitPlacer
+from zonewise_scheduler.extender.placing.unit_placer import UnitPlacer
 from zonewise_scheduler.extender.state.cluster_state import ClusterState
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.extender.tables.judging_budget import FILTER_SECONDS, JudgingBudget
@@ -200,17 +200,17 @@ class ExtenderCache:
             self._placer.refresh()
             return delay if self._units.may_have_plan(pod.shape, now) else 0.0
 
-    def place_waiting(self) -> PassResult:
+    def place_waiting(self) -> list[PodPlacement]:
         """Run one scheduling pass: assume the waiting pods that fit, each on the node to which it will be bound."""
         if not self._direct_binding:
-            return PassResult([], [])
+            return []
         with self._gangs_lock, self._judging:
             self._is_pass_due = False
             self._placer.refresh()
-            result = self._units.place_all(self._clock())
+            placements = self._units.place_all(self._clock())
             if self._gangs.has_more:
                 self.changed.set()
-            return result
+            return placements
 
     def take_placements(self) -> list[PodPlacement]:
         """Return the pods to be bound; after a failed pass, return the pods that it had assumed."""

@@ -44,7 +44,7 @@ class PassLoop:
             if self._informers.unsynced:
                 continue
             try:
-                while placements := self._cache.place_waiting().placements:
+                while placements := self._cache.place_waiting():
                     self._binder.submit(placements)
             except Exception:  # a bug must not end the loop
                 log.exception("a scheduling pass failed")

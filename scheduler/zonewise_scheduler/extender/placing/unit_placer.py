@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlan, JointPlanner, Slot, kind_of
 from zonewise_scheduler.extender.placing.node_claims import NodeClaims
@@ -34,14 +34,6 @@ MAX_PLACED = 32
 more."""
 
 
-class PassResult(NamedTuple):
-    """The result of a pass."""
-
-    placements: list[PodPlacement]
-    unplaced: list[PodUnit]
-    """Units that no node admits at present, in order of their rank."""
-
-
 class UnitPlacer:
     """See the module. The caller holds the judging lock and, for a pass, that for gangs. The placer is up to date."""
 
@@ -54,9 +46,9 @@ class UnitPlacer:
 
     # --- passes
 
-    def place_all(self, now: float) -> PassResult:
+    def place_all(self, now: float) -> list[PodPlacement]:
         """Assume units, each after the gangs that precede it, until nothing more fits or MAX_PLACED is reached."""
-        units, others, fresh = self._waiting(now)
+        units, fresh = self._waiting(now)
         self.claims.update(now)
         current = _Pass(self._state, self._placer, self.claims, now)
         self._gangs.begin_pass()
@@ -71,8 +63,7 @@ class UnitPlacer:
             self._place_together(current, together, later, fresh)
         if not current.is_full:
             self._gangs.place_before(None, now)
-        unplaced = [*others, *(unit for unit in units if _uid(unit) not in current.done)]
-        return PassResult(self._placer.take_placements(), sorted(unplaced, key=_rank))
+        return self._placer.take_placements()
 
     def place_preceding(self, pod: WaitingPod, now: float) -> None:
         """Assume the units that precede a pod and fit, without gangs: a pass that is due would place them.
@@ -80,7 +71,7 @@ class UnitPlacer:
         kube-scheduler may filter the pod within milliseconds after a node has changed, before the pass.
         """
         rank = PodUnit((pod,)).rank
-        units, _, fresh = self._waiting(now)
+        units, fresh = self._waiting(now)
         self.claims.update(now)
         current = _Pass(self._state, self._placer, self.claims, now)
         later = units
@@ -116,11 +107,10 @@ class UnitPlacer:
                 pending.add(kind_of(unit.pods[0]))
         current.by_score([unit for unit in units if _uid(unit) in packable], plan.reserved_nodes())
 
-    def _waiting(self, now: float) -> tuple[list[PodUnit], list[PodUnit], list[WaitingPod]]:
+    def _waiting(self, now: float) -> tuple[list[PodUnit], list[WaitingPod]]:
         """Return the units without assumed or bound pods, and the pods that will soon be filtered.
 
-        The units are split into those that some node may admit, and the others. The pods are only those that some node
-        may admit.
+        Units and pods that no node may admit are left out.
         """
         with self._state.lock:
             waiting = self._state.waiting
@@ -129,11 +119,8 @@ class UnitPlacer:
         units = self._without_nodes(every)
         shapes = {pod.pod.shape for unit in units for pod in unit.pods} | {pod.pod.shape for pod in fresh}
         possible = {shape for shape in shapes if self._placer.table.possible_nodes(shape, 1)}
-        fitting: list[PodUnit] = []
-        others: list[PodUnit] = []
-        for unit in units:
-            (fitting if all(pod.pod.shape in possible for pod in unit.pods) else others).append(unit)
-        return fitting, others, [pod for pod in fresh if pod.pod.shape in possible]
+        fitting = [unit for unit in units if all(pod.pod.shape in possible for pod in unit.pods)]
+        return fitting, [pod for pod in fresh if pod.pod.shape in possible]
 
     def _without_nodes(self, units: Sequence[PodUnit]) -> list[PodUnit]:
         """Return the units without assumed or bound pods."""
@@ -150,7 +137,7 @@ class UnitPlacer:
 
     def waiting_plan(self, now: float) -> JointPlan | None:
         """Return the plan for all waiting pods, or None if scores decide."""
-        units, _, fresh = self._waiting(now)
+        units, fresh = self._waiting(now)
         return self._plan([unit for unit in units if self._is_packable(unit)], fresh, now)
 
     def may_have_plan(self, shape: PodShape, now: float) -> bool:
@@ -262,10 +249,6 @@ class _Pass:
         if selection.verdict is None:
             return None, not selection.is_nominated
         return PodPlacement(pod, selection.node, selection.verdict), True
-
-
-def _rank(unit: PodUnit) -> tuple[int, float, int]:
-    return unit.rank
 
 
 def _uid(unit: PodUnit) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from support.waiting import eventually
 from zonewise_scheduler.extender.pass_loop import PassLoop
-from zonewise_scheduler.extender.placing.unit_placer import PassResult
 
 if TYPE_CHECKING:
     import pytest
@@ -30,13 +29,13 @@ class FakeCluster:
         self.fails = False
         self.passes = 0
 
-    def place_waiting(self) -> PassResult:
+    def place_waiting(self) -> list[int]:
         self.passes += 1
         if self.fails:
             self.fails = False
             raise ValueError("a bug")
         placed, self.fitting = self.fitting[:2], self.fitting[2:]
-        return PassResult(cast("list[object]", placed), [])  # pyright: ignore[reportArgumentType]
+        return placed
 
     def take_placements(self) -> list[int]:
         placed, self.assumed = self.assumed, []

@@ -307,7 +307,7 @@ def test_failed_binding() -> None:
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 2)
     cluster.filter_and_bind(names[0])
-    [placement] = cluster.cache.place_waiting().placements
+    [placement] = cluster.cache.place_waiting()
     cluster.cache.end_binding(placement, "failed")
     cluster.create("single", WHOLE, priority=9)
     cluster.filter_and_bind("single")
@@ -352,7 +352,7 @@ def test_deleted_while_bound() -> None:
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 3)
     cluster.filter_and_bind(names[0])
-    first, second = cluster.cache.place_waiting().placements
+    first, second = cluster.cache.place_waiting()
     cluster.cache.end_binding(first, "gone")
     cluster.delete(first.pod.name)
     cluster.finish(second)

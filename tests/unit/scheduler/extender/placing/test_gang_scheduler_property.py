@@ -92,7 +92,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def scheduling_pass(self) -> None:
-        self.placements += self.cluster.cache.place_waiting().placements
+        self.placements += self.cluster.cache.place_waiting()
         self.cluster.requeue()
 
     @precondition(lambda self: self.placements)
@@ -171,10 +171,10 @@ class Histories(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Let every pending step finish and every running pod end. kube-scheduler filters only requeued pods."""
-        self.placements += self.cluster.cache.place_waiting().placements
+        self.placements += self.cluster.cache.place_waiting()
         while self.placements:
             self.cluster.finish(self.placements.pop())
-            self.placements += self.cluster.cache.place_waiting().placements
+            self.placements += self.cluster.cache.place_waiting()
         self.bind(self.cluster.requeue())
         for name in self.arriving():
             assert self.cluster.arrive(name)

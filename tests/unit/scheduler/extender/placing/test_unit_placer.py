@@ -186,7 +186,7 @@ def test_a_pod_that_is_filtered_during_its_binding_keeps_its_node() -> None:
     cluster.filter("w")
     cluster.end("p")
     cluster.report("n")
-    [placement] = cluster.cache.place_waiting().placements
+    [placement] = cluster.cache.place_waiting()
     assert cluster.filter("w").node == "n"
     assert cluster.filter("w", "other").failed_nodes == {"other": "the pod is being bound to n"}
     cluster.finish(placement)
@@ -202,7 +202,7 @@ def test_a_failed_binding() -> None:
     cluster.filter("w")
     cluster.end("p")
     cluster.report("n")
-    [placement] = cluster.cache.place_waiting().placements
+    [placement] = cluster.cache.place_waiting()
     cluster.cache.end_binding(placement, "failed")
     assert cluster.run_pass() == {}
     assert [pod.name for pod in cluster.cache.pods_to_requeue()] == ["w"]
@@ -219,7 +219,7 @@ def test_a_placed_pod_that_is_deleted() -> None:
             cluster.filter(name)
         cluster.end("p")
         cluster.report("n")
-        [placement] = cluster.cache.place_waiting().placements
+        [placement] = cluster.cache.place_waiting()
         if deleted_first:
             cluster.delete("w")
         cluster.cache.end_binding(placement, "bound" if deleted_first else "gone")
@@ -242,8 +242,8 @@ def test_a_pass_is_bounded() -> None:
     count = MAX_PLACED + 5
     cluster = DirectCluster(*(f"n{number}" for number in range(count)))
     create_tried(cluster, *(f"p{number}" for number in range(count)))
-    assert len(cluster.cache.place_waiting().placements) == MAX_PLACED
-    assert len(cluster.cache.place_waiting().placements) == 5
+    assert len(cluster.cache.place_waiting()) == MAX_PLACED
+    assert len(cluster.cache.place_waiting()) == 5
 
 
 def test_an_assumption_that_expires() -> None:
@@ -289,7 +289,7 @@ def test_a_planned_node_that_loses_its_report(monkeypatch: pytest.MonkeyPatch) -
         use(planner, plan, pod, slot)
 
     monkeypatch.setattr(JointPlanner, "use", remove_report)
-    placements = cluster.cache.place_waiting().placements
+    placements = cluster.cache.place_waiting()
     assert [placement.pod.name for placement in placements] == ["w0", "w1"]
 
 
