@@ -20,6 +20,7 @@ from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, N
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, LOCAL_QUEUE_LABEL
 from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,19 @@ def test_a_new_controller_holds_the_quota_of_a_deleted_job_until_its_last_pod_ha
         story.cluster.delete(pod)
         story.settle()
     assert (story.is_held(large), usage_of(story)) == (False, 8000)
+
+
+def test_a_new_controller_counts_the_pods_of_a_deleted_job_by_its_settings() -> None:
+    resources = parse_resource_settings({"transformations": [{"input": "cpu", "outputs": {"cpu": "1"}}]})
+    story = LostJobs()
+    deleted = story.submit("deleted", 3)
+    story.run_pods(deleted)
+    story.cluster.delete(deleted)
+    story.restart()
+    state = story.queue.controller.feed.state
+    state.settings = state.settings._replace(resources=resources)
+    story.settle()
+    assert usage_of(story) == 6000
 
 
 def test_an_existing_workload_counts_once_besides_its_pods() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
 from zonewise_scheduler.controller import main
 from zonewise_scheduler.controller.settings import ControllerSettings
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
+from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 from zonewise_scheduler.simulator.replay.recording_reader import read_batches
 
 if TYPE_CHECKING:
@@ -39,6 +43,22 @@ def test_a_restart_appends_to_a_recording_after_its_last_complete_line(tmp_path:
         file.write(torn)
     record_pass(path, 2.0)
     assert recorded_passes(path) == [1.0, 2.0]
+
+
+def test_a_recording_has_the_settings_of_the_controller(tmp_path: Path) -> None:
+    """So a replay makes the same decisions."""
+    settings = ControllerSettings(
+        recording=str(tmp_path / "run.jsonl"),
+        policy="fifo",
+        reserve_after=60.0,
+        fair_sharing=True,
+        resources=ResourceSettings("IgnoreUndeclared"),
+        admission_fair_sharing=AdmissionFairSharingConfig(60.0),
+    )
+    with ExitStack() as stack:
+        assert main._recorder(settings, stack)  # pyright: ignore[reportPrivateUsage]
+    header = read_header(json.loads((tmp_path / "run.jsonl").read_bytes()))
+    assert header == RecordingHeader("fifo", 60.0, settings.quota_settings, nodes=True)
 
 
 def test_a_recording_of_one_incomplete_line_is_restarted(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from zonewise_scheduler.controller.readapi.hypothetical import (
     HypotheticalForecasts,
     requested_workload,
 )
+from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 
 Json = dict[str, Any]
 
@@ -79,6 +80,14 @@ def test_a_job_beyond_the_quota_never_starts() -> None:
     body = forecast(reported_queue(), pods=5)
     assert body["neverFits"]
     assert body["forecast"]["likely"] is None
+
+
+def test_requests_count_by_the_settings_of_the_controller() -> None:
+    queue = reported_queue()
+    state = queue.queue.controller.feed.state
+    twice = {"transformations": [{"input": "cpu", "outputs": {"cpu": "1"}}]}
+    state.settings = state.settings._replace(resources=parse_resource_settings(twice))
+    assert [forecast(queue, pods=pods)["startsNow"] for pods in (2, 3)] == [True, False]
 
 
 @pytest.mark.parametrize(
