@@ -39,6 +39,7 @@ def test_valid_pods(valid: Any) -> None:
         ("must be the name of its group", pod(annotations={GROUP: "g", TOTAL: "1", PREBUILT: "other"})),
         ("is only possible for jobs and pod groups", pod(labels={PREBUILT: "w"})),
         ("max-run-seconds", pod(annotations={"zonewise.dev/max-run-seconds": "soon"})),
+        ("is not the name of a gate", pod(annotations={"kueue.x-k8s.io/admission-gated-by": "budget"})),
         ("exclude each other", pod(annotations={
             "kueue.x-k8s.io/podset-required-topology": "a", "kueue.x-k8s.io/podset-preferred-topology": "a"})),
     ],
