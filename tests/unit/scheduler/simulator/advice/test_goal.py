@@ -83,6 +83,12 @@ def test_a_selection_without_jobs(text: str, message: str) -> None:
         wait(text)
 
 
+def test_an_error_lists_only_the_first_of_many_names() -> None:
+    jobs = history(*(job(f"j{i}", 0, 1, queue=f"q{i}") for i in range(9)))
+    with pytest.raises(ValueError, match="write one of q0, q1, q2, q3, q4, q5 and 3 more"):
+        measure(parse_goal("p95 wait of queue a <= 1", float), jobs)
+
+
 def test_a_trace_without_names_and_without_jobs() -> None:
     with pytest.raises(ValueError, match="no job of queue a: the trace names none"):
         measure(parse_goal("p95 wait of queue a <= 1", float), history(job("a", 0, 1)))
