@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from zonewise_common.kube.resources import NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, WORKLOADS
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
@@ -24,6 +24,7 @@ from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.planner_feed import NodeFeed
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.types import ObjectKey, Write
@@ -33,6 +34,8 @@ Json = dict[str, Any]
 
 KUEUE_CRDS = Path(__file__).parents[2] / "manifests" / "scheduler" / "components" / "kueue-crds"
 MAX_STEPS = 1000
+_LISTED = {WORKLOADS, RESOURCE_CLAIM_TEMPLATES}
+"""Kinds whose listing matters even if it is empty."""
 
 
 class Killed(Exception):
@@ -52,6 +55,7 @@ class LiveQueue:
         writes_left: int | None = None,
         record: Callable[[Json], object] | None = None,
         options: ControllerOptions = ControllerOptions(),  # noqa: B008 -- immutable
+        unreadable: frozenset[Resource] = frozenset(),
         nodes: NodeFeed | None = None,
         run_pass: Callable[[PlannerFeed, float, int], Plan] = PlannerFeed.run_pass,
         report: Callable[[Write, Outcome], bool] = lambda _write, _outcome: False,
@@ -61,7 +65,7 @@ class LiveQueue:
         `report` gets each outcome before the controller does, and returns whether to withhold it from the controller.
 
         `writes_left`: the number of writes after which step() raises Killed; None: never. `nodes`: None means that only
-        quotas decide.
+        quotas decide. `unreadable`: kinds that the controller may not list.
         """
         self.controller = QueueController(
             PlannerFeed(policy, DEFAULT_SETTINGS, nodes, record),
@@ -71,6 +75,7 @@ class LiveQueue:
             run_pass,
         )
         self.controller.lead(True)
+        self.unreadable = unreadable
         self.writes: list[Write] = []
         self.outcomes: list[Outcome] = []
         self._listed = listed
@@ -84,12 +89,12 @@ class LiveQueue:
 
     def observe(self) -> bool:
         """Pass the changes since the last observation to the controller; return whether there are any."""
-        objects = self._listed()
+        objects = {key: obj for key, obj in self._listed().items() if key.resource not in self.unreadable}
         changed = [key for key, obj in objects.items() if self._observed.get(key) != obj]
         gone = [key for key in self._observed if key not in objects]
         for key in (*changed, *gone):
             self._show(key, objects.get(key))
-        for resource in {key.resource for key in (*objects, *gone)} | {WORKLOADS}:
+        for resource in ({key.resource for key in (*objects, *gone)} | _LISTED) - self.unreadable:
             self.controller.end_listing(resource, sys.maxsize, self._now())
         self._observed = objects
         return bool(changed or gone)

@@ -145,6 +145,7 @@ class QueueController:
 
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
         """Record that all objects of a kind which existed at a resource version have been observed."""
+        self.configuration.end_listing(resource)
         is_first = not self._objects.has_listed(resource)
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)

@@ -7,7 +7,7 @@ served:
 |---|---|
 | 200 | watch it |
 | 404 | end the watch; once the kind is served again, the first listing shows what was deleted meanwhile |
-| 403 | none: the watch lists again once it is allowed, and shows what was deleted meanwhile |
+| 403 | none: the watch lists again once it is allowed, and shows what was deleted meanwhile; the first probe warns |
 | no response, or 429, 503 or 504 | probe again after a second; until another response the kind counts as not listed |
 | any other | none |
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise_common.kube.errors import ApiError, KubeError, NotFound
+from zonewise_common.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from zonewise_common.kube.probe import PROBE_PERIOD, probe
 from zonewise_common.kube.reflector import Reflector
 from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
@@ -157,7 +157,10 @@ class ObjectInformers:
                 reflector.close(_STOP_TIMEOUT)
                 self._ended[resource] = reflector
         except KubeError as error:
-            log.debug("%s: %s", resource.plural, error)
+            if isinstance(error, Forbidden) and resource in self._unprobed:
+                log.warning("%s.%s are ignored until they may be listed: %s", resource.plural, resource.group, error)
+            else:
+                log.debug("%s: %s", resource.plural, error)
             if not isinstance(error, ApiError) or error.status in _OVERLOADED:
                 return
         else:

@@ -76,6 +76,7 @@ class ConfigurationObjects:
         self.priority_classes = PriorityClasses()
         self._pod_defaults: PodDefaults | None = None
         """None: it must be built again."""
+        self._claim_templates_listed = False
         self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
         self.default_queues: frozenset[str] = frozenset()
         """Namespaces with a LocalQueue `default`. The set is replaced as a whole, so that other threads may read it."""
@@ -97,6 +98,12 @@ class ConfigurationObjects:
         if (None if old is None else old.decides) != (None if new is None else new.decides):
             self._note_change(key)
         return True
+
+    def end_listing(self, resource: Resource) -> None:
+        """Record that all objects of a kind have been observed. Without any listing, the kind cannot be read."""
+        if resource == RESOURCE_CLAIM_TEMPLATES and not self._claim_templates_listed:
+            self._claim_templates_listed = True
+            self._pod_defaults = None
 
     def written(self, key: ObjectKey, obj: Json) -> bool:
         """Record the object that a write returned. Return False if the object configures nothing.
@@ -139,7 +146,9 @@ class ConfigurationObjects:
             templates: dict[str, dict[str, Json]] = {}
             for obj in self.objects(RESOURCE_CLAIM_TEMPLATES):
                 templates.setdefault(obj["metadata"]["namespace"], {})[obj["metadata"]["name"]] = obj.get("spec") or {}
-            self._pod_defaults = PodDefaults(runtime_classes, ranges, templates)
+            self._pod_defaults = PodDefaults(
+                runtime_classes, ranges, templates if self._claim_templates_listed else None
+            )
         return self._pod_defaults
 
     def objects(self, resource: Resource) -> list[Json]:

@@ -1,6 +1,7 @@
 """The devices that the pods of a Workload request through ResourceClaimTemplates, by DeviceClass (KEP-2941).
 
 Only the number of devices counts. A ResourceClaim that pods share counts nothing, nor does one with admin access.
+Nothing counts where templates cannot be read: before Kubernetes 1.34, or without the permission to list them.
 Source: pkg/dra/claims.go GetResourceRequestsForResourceClaimTemplates, countDevicesPerClass.
 """
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 
-def with_device_requests(workload: Json, templates: Mapping[str, Json]) -> Json:
+def with_device_requests(workload: Json, templates: Mapping[str, Json] | None) -> Json:
     """Return a Workload with the devices of its pods; the same Workload if they request none. Raises FieldError.
 
-    `templates`: the ResourceClaimTemplates of its namespace by name. A claim that cannot be counted counts nothing.
+    `templates`: the ResourceClaimTemplates of its namespace by name; None: they cannot be read. A claim that cannot be
+    counted counts nothing.
     """
+    if templates is None:
+        return workload
     spec = object_in(workload, "spec", "")
     pod_sets = objects_in(spec, "podSets", "spec.")
     devices = [
@@ -36,8 +40,10 @@ def with_device_requests(workload: Json, templates: Mapping[str, Json]) -> Json:
     return {**workload, "spec": {**spec, "podSets": counted}}
 
 
-def check_device_requests(workload: Json, templates: Mapping[str, Json]) -> None:
-    """Raise FieldError for a claim of a Workload's pods that cannot be counted."""
+def check_device_requests(workload: Json, templates: Mapping[str, Json] | None) -> None:
+    """Raise FieldError for a claim of a Workload's pods that cannot be counted, unless no template can be read."""
+    if templates is None:
+        return
     for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
         for field, problem, _ in _claims(pod_set, f"spec.podSets[{i}].", templates):
             if problem:

@@ -47,8 +47,12 @@ class PodDefaults(NamedTuple):
     """Defaults by name of the RuntimeClass."""
     limit_ranges: Mapping[str, Sequence[Json]] = {}
     """LimitRanges by namespace."""
-    claim_templates: Mapping[str, Mapping[str, Json]] = {}
-    """ResourceClaimTemplates by namespace and name."""
+    claim_templates: Mapping[str, Mapping[str, Json]] | None = None
+    """ResourceClaimTemplates by namespace and name; None: they cannot be read."""
+
+    def claim_templates_of(self, namespace: str) -> Mapping[str, Json] | None:
+        """Return the ResourceClaimTemplates of a namespace by name; None: they cannot be read."""
+        return None if self.claim_templates is None else self.claim_templates.get(namespace, {})
 
 
 NO_POD_DEFAULTS = PodDefaults()
@@ -73,13 +77,13 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
         return lambda _namespace: True
     return lambda namespace: (
         before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
-        or before.claim_templates.get(namespace) != after.claim_templates.get(namespace)
+        or before.claim_templates_of(namespace) != after.claim_templates_of(namespace)
     )
 
 
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same Workload if nothing is added. Raises FieldError."""
-    workload = with_device_requests(workload, defaults.claim_templates.get(_namespace(workload), {}))
+    workload = with_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload
@@ -99,7 +103,7 @@ def check_pods(workload: Json, defaults: PodDefaults) -> None:
     It rejects pods whose requests violate a LimitRange, or whose node selector contradicts that of their RuntimeClass.
     A Workload whose devices cannot be counted is an error too.
     """
-    check_device_requests(workload, defaults.claim_templates.get(_namespace(workload), {}))
+    check_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return

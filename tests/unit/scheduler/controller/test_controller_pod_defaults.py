@@ -62,8 +62,9 @@ class AdmittingCluster(PlacedCluster):
         return job
 
 
-def live_queue(cluster: AdmittingCluster) -> LiveQueue:
-    return LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
+def live_queue(cluster: AdmittingCluster, *unreadable: Resource) -> LiveQueue:
+    nodes = cluster.node_feed()
+    return LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=nodes, unreadable=frozenset(unreadable))
 
 
 def is_started(cluster: AdmittingCluster, job: ObjectKey) -> bool:
@@ -259,3 +260,21 @@ def test_devices_count_once_their_template_exists() -> None:
     claim_template(cluster, 1)
     queue.settle(cluster.sync_jobs)
     assert is_started(cluster, job)
+
+
+def test_devices_count_only_once_their_templates_can_be_read() -> None:
+    """An upgraded controller without the permission to list templates starts jobs as before. A later role counts."""
+    cluster = AdmittingCluster()
+    claim = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]}
+    claim_template(cluster, 1)
+    queue = live_queue(cluster, RESOURCE_CLAIM_TEMPLATES)
+    first = cluster.submit_with("first", 2, **claim)
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, first)
+    queue.unreadable = frozenset()
+    queue.settle(cluster.sync_jobs)
+    second = cluster.submit_with("second", 1, **claim)
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, first), "a running job keeps its quota"
+    assert not is_started(cluster, second)
+    assert not queue.controller.invalid

@@ -155,6 +155,22 @@ def test_deletions_while_a_kind_may_not_be_read_are_reported_later() -> None:
         eventually(lambda: not names)
 
 
+def test_a_kind_that_may_not_be_listed_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """For example, after an upgrade of the program without its new ClusterRole."""
+    server = Server()
+    requests: list[None] = []
+    server.wait = lambda: requests.append(None)
+    server.failure = Forbidden(403, "Forbidden", "no rule allows it")
+    with watched_names(server) as (watched, _names):
+        assert watched.wait_synced(threading.Event())
+        eventually(lambda: len(requests) > 3)
+        server.failure = None
+        eventually(lambda: "workloads" in watched.ages)
+    [warning] = [record.getMessage() for record in caplog.records if "ignored" in record.getMessage()]
+    assert warning.startswith("workloads.kueue.x-k8s.io are ignored until they may be listed: ")
+    assert "no rule allows it" in warning
+
+
 def test_deletions_while_a_kind_is_not_served_are_reported_later() -> None:
     """For example, a CustomResourceDefinition is replaced, or one of several API servers lags behind."""
     server = Server()

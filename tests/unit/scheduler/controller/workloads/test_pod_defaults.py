@@ -121,3 +121,12 @@ def test_a_change_concerns_the_namespaces_of_its_limit_ranges_or_all() -> None:
     assert list(filter(changed_namespaces(before, more), namespaces)) == ["other"]
     assert list(filter(changed_namespaces(before, NO_POD_DEFAULTS), namespaces)) == ["ns"]
     assert all(map(changed_namespaces(before, before._replace(runtime_classes=KATA.runtime_classes)), namespaces))
+
+
+def test_a_change_concerns_the_namespaces_of_its_claim_templates_or_all_once_they_can_be_read() -> None:
+    unread, none = NO_POD_DEFAULTS, PodDefaults(claim_templates={})
+    one = PodDefaults(claim_templates={"ns": {"gpus": {}}})
+    namespaces = ("ns", "other")
+    assert all(map(changed_namespaces(unread, none), namespaces))
+    assert list(filter(changed_namespaces(none, one), namespaces)) == ["ns"]
+    assert not any(map(changed_namespaces(one, one), namespaces))
