@@ -220,11 +220,26 @@ def _with_start(
     else:
         reservation = state.timeline(reservations.values()).earliest_reservation(head, state.settings)
     if reservation is None:
-        return explanation._replace(never_fits=True)
+        return _with_unknown_start(explanation, state, head, snapshot, fits=fits)
     if explanation.blocked_by or (fits and explanation.delayed_reservation is None):
         return explanation._replace(start=reservation.start) if explanation.reserved else explanation
     waits_for = reservation.waits_for if fits else _must_end(state, snapshot, reservation)
     return explanation._replace(waits_for=waits_for, start=max(reservation.start, explanation.now))
+
+
+def _with_unknown_start(
+    explanation: Explanation, state: PlannerState, head: Head, snapshot: Snapshot, *, fits: bool
+) -> Explanation:
+    """Add the workloads that must end first, or that the workload never fits.
+
+    The end of a reserved workload without a walltime is unknown, so it may leave no time for others.
+    """
+    reservation = state.timeline(()).earliest_reservation(head, state.settings)
+    if reservation is None:
+        return explanation._replace(never_fits=True)
+    if explanation.blocked_by or fits:
+        return explanation
+    return explanation._replace(waits_for=_must_end(state, snapshot, reservation))
 
 
 def _must_end(state: PlannerState, snapshot: Snapshot, reservation: Reservation) -> tuple[str, ...]:

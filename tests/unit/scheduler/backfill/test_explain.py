@@ -201,6 +201,21 @@ def test_a_request_over_the_max_quota_never_starts(spec: dict[str, Any], lack: Q
     )
 
 
+def test_a_workload_behind_a_reserved_one_without_a_walltime_fits_later() -> None:
+    """The reserved workload holds its CPUs for an unknown time, but not for ever."""
+    explanation = explain_after(
+        "/c",
+        submission("a", 6000, inf),
+        submission("b", 3000, inf),
+        submission("c", 8000, inf),
+        policy="easy",
+    )
+    assert not explanation.never_fits
+    assert explanation.waits_for == ("/a",)
+    assert explanation.start == inf
+    assert explanation_message(explanation).endswith("has 2 of its 8 left; waits for /a to end")
+
+
 def test_without_a_walltime_the_start_is_unknown() -> None:
     explanation = explain_after("/b", submission("a", 8000, inf), submission("b", 1000, 10))
     assert (explanation.waits_for, explanation.start) == (("/a",), inf)
