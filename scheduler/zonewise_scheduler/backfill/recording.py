@@ -71,6 +71,7 @@ def read_header(document: Mapping[str, Any]) -> RecordingHeader:
         reader.flag("nodes", default=False),
         reader.flag("allowUnknownNodes", default=True),
     )
+    reader.report_unknown()  # a setting of a later version: a replay without it would decide otherwise
     if problems:
         raise ValueError("; ".join(problems))
     policy_named(header.policy, header.reserve_after)

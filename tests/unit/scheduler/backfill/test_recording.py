@@ -108,6 +108,12 @@ def test_another_version_is_an_error(version: object) -> None:
     assert str(error.value).endswith(f": {version!r}")
 
 
+def test_a_setting_of_a_later_version_is_an_error() -> None:
+    """Without it, a replay would decide otherwise, and report differences that are none."""
+    with pytest.raises(ValueError, match=r"^later: unknown field$"):
+        read_header(EASY | {"later": True})
+
+
 def test_errors_quote_at_most_eighty_characters_of_a_version() -> None:
     with pytest.raises(ValueError, match="recording: not 1") as error:
         read_header(EASY | {"recording": "x" * 200})
