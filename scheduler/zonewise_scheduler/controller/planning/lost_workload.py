@@ -132,7 +132,7 @@ def workload_of_pods(
     namespace, _, name = key.partition("/")
     created = api_time(oldest.created)
     identity = {"name": name, "namespace": namespace, "uid": oldest.uid, "creationTimestamp": created}
-    templates = defaults.claim_templates.get(namespace, {})
+    templates = defaults.claim_templates_of(namespace) or {}
     pod_sets = [_pod_set_of(pod_set, entries, templates, resources) for pod_set, entries in by_pod_set.items()]
     return _admitted(identity, oldest.labels.get(LOCAL_QUEUE_LABEL, ""), pod_sets, created)
 
