@@ -49,10 +49,14 @@ class DirectoryFiles:
     `live`.
 
     An agent in a container sets it if the host's sysfs is below the directory (zonewise.machine.running_machine).
+    Links are followed as after chroot(2): neither "/" nor ".." leads out of the directory.
     """
 
     def __init__(self, directory: str, *, live: bool = False) -> None:
-        self.live = live or os.path.realpath(directory) == LIVE_ROOT
+        self._has_outside = os.path.realpath(directory) != LIVE_ROOT
+        self.live = live or not self._has_outside
+        self._plain_directories: set[str] = set()
+        """Directories that have been reached without a link and without ".."; a path in one of them cannot leave."""
         try:
             # an open descriptor for the root makes every later path shorter to resolve
             self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -62,7 +66,7 @@ class DirectoryFiles:
     def read(self, path: str) -> bytes:
         """Return a file's content; see Files."""
         # O_NONBLOCK: a damaged tree may have a FIFO instead of a file, and opening that would wait forever
-        descriptor = os.open(_inside(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
+        descriptor = self._open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             content = os.read(descriptor, 65536)
             # one read returns a whole sysfs attribute, but for a file in /proc only the records that fit into a page
@@ -74,7 +78,7 @@ class DirectoryFiles:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory; see Files."""
-        descriptor = os.open(_inside(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
+        descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return os.listdir(descriptor)
         finally:
@@ -82,7 +86,43 @@ class DirectoryFiles:
 
     def link(self, path: str) -> str:
         """Return the text of a symbolic link; see Files."""
-        return os.readlink(_inside(path), dir_fd=self._root)
+        parent, _, name = _inside(path).rpartition("/")
+        return os.readlink(posixpath.join(self._resolve(parent), name), dir_fd=self._root)
+
+    def _open(self, path: str, flags: int) -> int:
+        path = _inside(path)
+        if not self._has_outside:
+            return os.open(path, flags, dir_fd=self._root)
+        flags |= os.O_NOFOLLOW
+        if path.rpartition("/")[0] in self._plain_directories:
+            try:
+                return os.open(path, flags, dir_fd=self._root)
+            except OSError as error:
+                # open(2): O_NOFOLLOW fails with ELOOP on a link, and with ENOTDIR if O_DIRECTORY is set as well
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                    raise
+        return os.open(self._resolve(path) or ".", flags, dir_fd=self._root)
+
+    def _resolve(self, path: str) -> str:
+        """Return the path without its links, whose last part may be absent; raise OSError for too many links."""
+        if not self._has_outside:
+            return path
+        resolved = resolve(path, self._link)
+        if resolved is None:
+            raise _os_error(errno.ELOOP, path)
+        directory = resolved.rpartition("/")[0]
+        while directory and directory not in self._plain_directories:
+            self._plain_directories.add(directory)
+            directory = directory.rpartition("/")[0]
+        return resolved
+
+    def _link(self, path: str) -> str | None:
+        if path in self._plain_directories:
+            return None
+        try:
+            return os.readlink(path, dir_fd=self._root)
+        except OSError:  # not a link, or the kernel's error for the path, which opening it raises again
+            return None
 
     def __del__(self) -> None:
         if (root := getattr(self, "_root", None)) is not None:
@@ -90,9 +130,7 @@ class DirectoryFiles:
 
 
 def _inside(path: str) -> str:
-    """Return a path that cannot leave the root by being absolute: parts of paths come from files with arbitrary
-    content.
-    """
+    """Return a path that is not absolute: parts of paths come from files with arbitrary content."""
     if "\0" in path:
         raise _os_error(errno.ENOENT, path)
     return path.lstrip("/") or "."

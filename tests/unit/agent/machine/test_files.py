@@ -7,11 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zonewise.machine.files import READ_LIMIT, DirectoryFiles, Files, MemoryFiles, RootError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 CONTENTS: list[tuple[str, bytes | str | None]] = [
@@ -24,7 +26,17 @@ CONTENTS: list[tuple[str, bytes | str | None]] = [
     ("sys/dangling", "nowhere/at/all"),
     ("sys/absolute", "/sys/devices/system"),
     ("proc/big", b"x" * 200_000),
+    ("etc/passwd", b"captured"),
+    ("etc/absolute", "/etc/passwd"),
+    ("etc/up", "../../../../../../../../etc/passwd"),
+    ("etc/all", "/"),
 ]
+
+
+PARTS = st.sampled_from(("a", "b", ".", ".."))
+PATHS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)
+LINKS = st.builds("".join, st.tuples(st.sampled_from(("", "/")), PATHS))
+TREES = st.dictionaries(st.sampled_from(("a", "b", "c", "d/a", "d/b", "d/e/a", "d/e/b")), LINKS | st.just(b"inside"))
 
 
 def in_memory(_: Path) -> Files:
@@ -32,17 +44,20 @@ def in_memory(_: Path) -> Files:
 
 
 def in_directory(directory: Path) -> Files:
-    for path, content in CONTENTS:
+    write(directory, CONTENTS)
+    return DirectoryFiles(str(directory))
+
+
+def write(directory: Path, contents: Iterable[tuple[str, bytes | str | None]]) -> None:
+    for path, content in contents:
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if content is None:
-            target.mkdir()
+            target.mkdir(exist_ok=True)
         elif isinstance(content, str):
-            # a directory cannot have absolute links, which would lead to the live machine
-            target.symlink_to(os.path.relpath("/sys/devices/system", "/sys") if content.startswith("/") else content)
+            target.symlink_to(content)
         else:
             target.write_bytes(content)
-    return DirectoryFiles(str(directory))
 
 
 @pytest.fixture(params=[in_memory, in_directory], ids=["memory", "directory"])
@@ -112,17 +127,51 @@ def test_a_path_cannot_leave_the_root(files: Files) -> None:
     assert errno_of(files.names, "sys/a\0b") == errno.ENOENT
 
 
+def test_a_link_cannot_leave_the_root(files: Files) -> None:
+    """An absolute link and too many ".." lead to the root of the captured machine, on the first read and on later
+    ones.
+    """
+    for _ in range(2):
+        for name in ("absolute", "up", "all/etc/passwd", "../../../etc/passwd", "all/../../etc/up"):
+            assert files.read(f"etc/{name}") == b"captured"
+        for path in ("etc/all", "..", "sys/../..", "etc/all/../.."):
+            assert sorted(files.names(path)) == ["etc", "proc", "sys"]
+        assert files.link("etc/all/../../etc/absolute") == "/etc/passwd"
+
+
+@given(TREES, st.lists(st.tuples(st.sampled_from(("a", "b", "c", "d/a", "d/e/b", "d/..")), PATHS), min_size=1))
+def test_a_directory_is_read_like_an_archive(
+    tmp_path_factory: pytest.TempPathFactory, tree: dict[str, bytes | str], reads: list[tuple[str, str]]
+) -> None:
+    """Whatever its links are, a directory never gives the content of the equal names around it."""
+    outside = tmp_path_factory.mktemp("tree")
+    write(outside, [(f"{above}{name}", b"outside") for above in ("", "1/") for name in ("a", "b")])
+    write(outside / "1/2", [("d", None), *tree.items()])
+    directory, archive = DirectoryFiles(str(outside / "1/2")), MemoryFiles(tree.items())
+    for path in (step for first, rest in reads for step in (first, f"{first}/{rest}")):
+        assert content_of(directory, path) == content_of(archive, path)
+
+
+def content_of(files: Files, path: str) -> bytes | None:
+    try:
+        return files.read(path)
+    except OSError:
+        return None
+
+
+def test_a_link_that_replaces_a_directory_cannot_leave_the_root(tmp_path: Path) -> None:
+    """A live directory may change between two reads."""
+    files = in_directory(tmp_path)
+    assert files.read("etc/passwd") == b"captured"
+    (tmp_path / "etc/passwd").unlink()
+    (tmp_path / "etc/passwd").symlink_to("/etc/passwd")
+    assert errno_of(files.read, "etc/passwd") == errno.ELOOP
+
+
 def test_a_capture_is_not_live(files: Files) -> None:
     """Only the root directory is the running machine."""
     assert not files.live
     assert DirectoryFiles("/").live
-
-
-def test_a_link_of_a_capture_never_leaves_it() -> None:
-    """Neither an absolute link nor too many ".." lead out of an archive."""
-    files = MemoryFiles([("sys/a", "/etc/passwd"), ("sys/b", "../../../../etc/passwd"), ("etc/passwd", b"captured")])
-    assert files.read("sys/a") == b"captured"
-    assert files.read("sys/b") == b"captured"
 
 
 def test_a_file_and_a_directory_of_equal_name() -> None:
