@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.machine.archive import open_root
+from zonewise.commands.root import open_files
 from zonewise.machine.capture.archive_writer import CaptureError, capture
-from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise.machine.files import LIVE_ROOT
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
@@ -31,10 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Write the capture, and print a summary of its content. Raises CommandError."""
+    files = open_files(arguments.root)
     try:
-        files = open_root(arguments.root)
         summary = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)
-    except (RootError, CaptureError) as error:
+    except CaptureError as error:
         raise CommandError(str(error)) from error
     identifiers = "with identifiers: share it with care" if arguments.with_identifiers else "identifiers replaced"
     sizes = (

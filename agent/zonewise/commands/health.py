@@ -13,8 +13,8 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from zonewise.machine.archive import open_root
-from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise.commands.root import add_root_argument, open_files
+from zonewise.machine.files import LIVE_ROOT
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 
@@ -36,13 +36,8 @@ _DEFAULT_WIDTH = 100
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = "Status 0: healthy, or notes only; 1: a device is degraded or has failed."
+    add_root_argument(parser)
     add = parser.add_argument
-    add(
-        "--root",
-        default=LIVE_ROOT,
-        metavar="PATH",
-        help="directory or archive of a captured machine (default: this machine)",
-    )
     add("-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)")
     add("--baseline", metavar="FILE", help="description of the machine in good health, as --write-baseline writes it "
         "(default: the baseline that the agent learned)")  # fmt: skip
@@ -62,10 +57,7 @@ def run(arguments: Namespace) -> int:
     """Check the machine once and print the verdicts. Raises CommandError."""
     from zonewise.health.report import render_report, report_to_json
 
-    try:
-        files = open_root(arguments.root)
-    except RootError as error:
-        raise CommandError(str(error)) from error
+    files = open_files(arguments.root)
     state, baseline = _state(arguments), _baseline(arguments.baseline)
     observation, silent = _observe(files, state)
     if arguments.write_baseline:

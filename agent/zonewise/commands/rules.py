@@ -7,9 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise.machine.archive import open_root
+from zonewise.commands.root import add_root_argument, local_features, open_files
 from zonewise.machine.discover import Scanner
-from zonewise.machine.files import LIVE_ROOT, RootError
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.terminal import printable
@@ -34,17 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "Evaluate rules on a machine. Status 0: all rules were evaluated; 1: a rule failed; 2: the rules, the machine "
         "or an argument cannot be used."
     )
-    test.add_argument(
-        "file",
-        metavar="FILE",
-        help='file of NodeFeatureRules and NodeFeatureGroups, as YAML or JSON ("-": standard input)',
-    )
-    test.add_argument(
-        "--root",
-        default=LIVE_ROOT,
-        metavar="PATH",
-        help="directory or archive of a captured machine (default: this machine)",
-    )
+    add_root_argument(test)
     test.add_argument("--node-feature", metavar="FILE", help="read the features from a NodeFeature object instead")
     test.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
@@ -53,11 +42,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     lint.description = (
         "Find errors in rules. Status 0: there are none; 1: there are errors; 2: the file cannot be read."
     )
-    lint.add_argument(
-        "file",
-        metavar="FILE",
-        help='file of NodeFeatureRules and NodeFeatureGroups, as YAML or JSON ("-": standard input)',
-    )
+    for action in (test, lint):
+        action.add_argument(
+            "file",
+            metavar="FILE",
+            help='file of NodeFeatureRules and NodeFeatureGroups, as YAML or JSON ("-": standard input)',
+        )
 
 
 def run(arguments: Namespace) -> int:
@@ -165,25 +155,14 @@ def _fields(value: object) -> dict[str, object]:
 def _features(arguments: Namespace) -> Any:  # noqa: ANN401 -- RawFeatures
     if arguments.node_feature:
         return _node_feature(arguments.node_feature)
-    from zonewise.nfd.types import NO_LOCAL_FEATURES
     from zonewise.objects.feature_groups import FEATURE_GROUPS
     from zonewise.objects.features import node_features
 
-    try:
-        files = open_root(arguments.root)
-    except RootError as error:
-        raise CommandError(str(error)) from error
+    files = open_files(arguments.root)
     scan = Scanner(files).scan()
-    local = NO_LOCAL_FEATURES
-    if os.path.isdir(arguments.root):  # an archive has the files that discovery reads, but no feature files
-        from datetime import UTC, datetime
-
-        from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
-
-        local = read_local_features(files, FEATURES_DIRECTORY, datetime.now(UTC))
     # the name of the running machine would be wrong for another machine's capture
     name = (os.environ.get("NODE_NAME") if files.live else None) or (scan.machine.hostname or "").lower()
-    return node_features(scan.machine, FEATURE_GROUPS, local, node_name=name)
+    return node_features(scan.machine, FEATURE_GROUPS, local_features(files), node_name=name)
 
 
 def _node_feature(path: str) -> Any:  # noqa: ANN401 -- RawFeatures

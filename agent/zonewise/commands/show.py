@@ -7,9 +7,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.machine.archive import open_root
+from zonewise.commands.root import add_root_argument, local_features, open_files
 from zonewise.machine.discover import Scanner
-from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise.machine.files import LIVE_ROOT
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.machine.discover import Run, Scan
-    from zonewise.machine.files import Files
     from zonewise.machine.model.machine import Machine
-    from zonewise.nfd.types import LocalFeatures
     from zonewise.objects.labels import LabelConfig
 
 DEFAULT_FORMAT = "text"
@@ -41,13 +39,8 @@ class _OutputTarget(NamedTuple):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    add_root_argument(parser)
     add = parser.add_argument
-    add(
-        "--root",
-        default=LIVE_ROOT,
-        metavar="PATH",
-        help="directory or archive of a captured machine (default: this machine)",
-    )
     add("-o", "--output", nargs="+", default=[DEFAULT_FORMAT], metavar=("FORMAT", "FILE"),
         help=f"output format, and a file to write to (default: standard output): {', '.join(FORMATS)}")  # fmt: skip
     add("--explain", metavar="PATH", help="show the source of a fact: zones.1.memory, pci.0000:3b:00.0, all; -o json "
@@ -86,7 +79,7 @@ def run(arguments: Namespace) -> int:
     target = _output_target(arguments.output)
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
         raise CommandError(f"--explain works with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
-    scan = Scanner(_open_files(arguments.root), explain=arguments.explain is not None).scan()
+    scan = Scanner(open_files(arguments.root), explain=arguments.explain is not None).scan()
     if target.format in _NAMED:
         scan = scan._replace(machine=_with_names(scan.machine, arguments.pci_ids))
     output.write(FORMATS[target.format](scan, arguments), target.path)
@@ -106,18 +99,11 @@ def _output_target(words: list[str]) -> _OutputTarget:
     return _OutputTarget(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
 
 
-def _open_files(root: str) -> Files:
-    try:
-        return open_root(root)
-    except RootError as error:
-        raise CommandError(str(error)) from error
-
-
 def _with_names(machine: Machine, path: str | None) -> Machine:
     from zonewise.machine.pci_names import PCI_IDS, read_pci_ids, with_pci_names
 
     paths = PCI_IDS if path is None else (os.path.abspath(path),)
-    text = read_pci_ids(_open_files(LIVE_ROOT), paths)
+    text = read_pci_ids(open_files(LIVE_ROOT), paths)
     if path is not None and not text:
         raise CommandError(f"--pci-ids {path}: the file cannot be read, or is empty")
     return with_pci_names(machine, text)
@@ -192,7 +178,9 @@ def _nrt(scan: Scan, arguments: Namespace) -> str:
 def _labels(scan: Scan, arguments: Namespace) -> str:
     from zonewise.objects.labels import machine_to_labels, render_labels
 
-    return render_labels(machine_to_labels(scan.machine, _local_features(arguments), _label_config(arguments)))
+    return render_labels(
+        machine_to_labels(scan.machine, local_features(open_files(arguments.root)), _label_config(arguments))
+    )
 
 
 def _node_feature(scan: Scan, arguments: Namespace) -> str:
@@ -202,7 +190,7 @@ def _node_feature(scan: Scan, arguments: Namespace) -> str:
     from zonewise.objects.node_feature import node_feature
     from zonewise.objects.yaml_text import render_yaml
 
-    local, config = _local_features(arguments), _label_config(arguments)
+    local, config = local_features(open_files(arguments.root)), _label_config(arguments)
     worker = config.worker or DEFAULT_WORKER_CONFIG
     name = _node_name(scan, arguments)
     features = node_features(scan.machine, arguments.features, local, worker, name)
@@ -216,7 +204,7 @@ def _label_config(arguments: Namespace) -> LabelConfig:
     from zonewise.nfd.worker_config_file import WorkerConfigFile
     from zonewise.objects.labels import LabelConfig
 
-    files = _open_files(LIVE_ROOT)
+    files = open_files(LIVE_ROOT)
     path = os.path.abspath(arguments.gfd_config) if arguments.gfd_config else ""
     device_plugin, problems = DevicePluginConfigFile(files, path).read()
     if problems:
@@ -229,17 +217,6 @@ def _label_config(arguments: Namespace) -> LabelConfig:
         worker = config
         sys.stderr.write("".join(f"{problem}\n" for problem in problems))
     return LabelConfig(device_plugin, worker)
-
-
-def _local_features(arguments: Namespace) -> LocalFeatures:
-    from datetime import UTC, datetime
-
-    from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
-    from zonewise.nfd.types import NO_LOCAL_FEATURES
-
-    if not os.path.isdir(arguments.root):  # an archive has the files that discovery reads, but no feature files
-        return NO_LOCAL_FEATURES
-    return read_local_features(_open_files(arguments.root), FEATURES_DIRECTORY, datetime.now(UTC))
 
 
 def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
