@@ -35,17 +35,17 @@ class Lock(NamedTuple):
     """Packages by architecture, sorted by name."""
 
 
-def read_lock(file: Path = LOCK) -> Lock:
-    """Return the packages of a lock file."""
-    document = json.loads(file.read_text())
+def read_lock() -> Lock:
+    """Return the packages of the lock file."""
+    document = json.loads(LOCK.read_text())
     packages = {
         architecture: tuple(Package(**row) for row in rows) for architecture, rows in document["packages"].items()
     }
     return Lock(document["suite"], document["snapshot"], packages)
 
 
-def write_lock(lock: Lock, file: Path = LOCK) -> None:
-    """Write a lock file."""
+def write_lock(lock: Lock) -> None:
+    """Write the lock file."""
     packages = {name: [package._asdict() for package in rows] for name, rows in lock.packages.items()}
     document = {"suite": lock.suite, "snapshot": lock.snapshot, "packages": packages}
-    file.write_text(json.dumps(document, indent=1) + "\n")
+    LOCK.write_text(json.dumps(document, indent=1) + "\n")

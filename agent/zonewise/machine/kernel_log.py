@@ -32,6 +32,8 @@ _KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _RECORD_SIZE = 8192  # CONSOLE_EXT_LOG_MAX: a read with a smaller buffer fails with EINVAL
 _MAX_RECORDS = 512
 """Maximum records of one read: a flood is read in parts, so that the loop serves other events in between."""
+_MAX_CAPTURED = 4096
+"""Maximum records of a capture."""
 _EPOCH = 1e9
 """More seconds than any machine is up: a larger number counts from 1970."""
 _MAX_LINE = 4096
@@ -173,14 +175,14 @@ def captured_log(files: Files) -> list[LogRecord] | None:
     return list(parse_records(content.decode("utf-8", "backslashreplace"), boot_time(files)))
 
 
-def relevant_lines(path: str = DEVICE, most: int = 4096) -> bytes:
+def relevant_lines(path: str = DEVICE) -> bytes:
     """Return the newest relevant records of the running machine's log, for a capture: times are since the epoch.
 
     Raises OSError if the log cannot be read.
     """
     log = KernelLog(path)
     try:
-        records = log.read_all()[-most:]
+        records = log.read_all()[-_MAX_CAPTURED:]
     finally:
         log.close()
     return "".join(f"[{record.at or 0:.6f}] {record.message}\n" for record in records).encode()

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 Operation = dict[str, Any]
 
 
-def json_patch(before: object, after: object, path: str = "") -> list[Operation]:
+def json_patch(before: object, after: object) -> list[Operation]:
     """Return the operations in the order in which they apply; none if the documents are equal.
 
     Lists of equal length are compared element by element; lists of different lengths are replaced whole. The agent's
     lists are in canonical order and change their length only with the hardware.
     """
-    return list(_operations(before, after, path))
+    return list(_operations(before, after, ""))
 
 
 def _operations(before: object, after: object, path: str) -> Iterator[Operation]:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from zonewise.rules.types import RuleObject
     from zonewise_common.kube.client import Client
-    from zonewise_common.kube.reflector import WatchTimes
     from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ class RuleWatch:
         resource: Resource,
         changed: Callable[[], None],
         *,
-        times: WatchTimes = WATCH_TIMES,
         draw: Callable[[], float] = random.random,
         absent_pause: float = ABSENT_PAUSE,
     ) -> None:
@@ -68,7 +66,7 @@ class RuleWatch:
         self._is_absent = False  # at the last look
         self._failures = 0
         self._reflector: Reflector[RuleObject] = Reflector(
-            client, resource, partial(_decode, resource), self._observe, times=times, draw=draw
+            client, resource, partial(_decode, resource), self._observe, times=WATCH_TIMES, draw=draw
         )
         self._reflector.on_listing = self._listed
         self._thread = threading.Thread(target=self._run, name=f"look-for-{resource.plural}", daemon=True)

@@ -155,10 +155,10 @@ def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -
     return stacked(rows, gap)
 
 
-def padded(node: Node, padding: float, kind: str, title: str = "") -> Node:
+def padded(node: Node, padding: float, kind: str) -> Node:
     """Return a drawn node around another node."""
     width, height = node.width + 2 * padding, node.height + 2 * padding
-    return Node(width, height, (Positioned(padding, padding, node),), kind, title)
+    return Node(width, height, (Positioned(padding, padding, node),), kind)
 
 
 def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:

@@ -37,9 +37,9 @@ class Listing(NamedTuple):
     """The sentence printed if no table has rows."""
 
 
-def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = FORMATS, default: str = TABLE) -> None:
+def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
     """Declare -o and --color."""
-    parser.add_argument("-o", "--output", choices=formats, default=default, help=f"output format (default: {default})")
+    parser.add_argument("-o", "--output", choices=formats, default=TABLE, help=f"output format (default: {TABLE})")
     parser.add_argument(
         "--color", choices=COLOR_CHOICES, default="auto",
         help="use colours; auto: only on a terminal, and not if NO_COLOR is set (default: auto)",

@@ -217,14 +217,13 @@ class Client:
         field_manager: str,
         force: bool = True,
         namespace: str | None = None,
-        subresource: str = "",
     ) -> Object:
         """Apply an object with server-side apply (KEP-555).
 
         The field manager owns the fields of the object. Fields that its last apply set and this one omits are removed.
         `force` takes over fields from other managers; without it, such a field raises Conflict.
         """
-        path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
+        path = resource.path(object_name(obj), _namespace(resource, obj, namespace))
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         query: Object = {"fieldManager": field_manager, "force": force}
         return self._send("PATCH", path, query, whole, "application/apply-patch+yaml")  # JSON is a subset of YAML

@@ -114,9 +114,9 @@ def text_response(status: int, text: str) -> Response:
     return Response(status, _TEXT, text.encode())
 
 
-def json_response(value: object, status: int = 200) -> Response:
+def json_response(value: object) -> Response:
     """Return a response of indented JSON."""
-    return Response(status, "application/json", json.dumps(value, indent=2).encode() + b"\n")
+    return Response(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
 
 
 def metrics_response(registry: CollectorRegistry, accept: str) -> Response:

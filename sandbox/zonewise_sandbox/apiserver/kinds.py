@@ -153,12 +153,6 @@ BUILT_IN = (
     ),
 )
 
-ALPHA = (
-    Kind("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
-    Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", status=True),
-)
-"""Kinds that kube-apiserver serves only with --runtime-config: in 1.36 the gate GenericWorkload is off by default."""
-
 REVIEWS = (
     Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
@@ -170,10 +164,9 @@ REVIEWS = (
 class Registry:
     """The kinds that the server currently serves. A change replaces the whole index, so readers need no lock."""
 
-    def __init__(self, *, alpha: bool = False) -> None:
-        """Create a registry with the built-in kinds; `alpha` adds those of alpha versions."""
-        kinds = (*BUILT_IN, *REVIEWS, *(ALPHA if alpha else ()))
-        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in kinds}
+    def __init__(self) -> None:
+        """Create a registry with the built-in kinds."""
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *REVIEWS)}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Return the kind at a path, or None."""

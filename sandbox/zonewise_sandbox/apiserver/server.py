@@ -56,7 +56,6 @@ class ApiServer:
         access_reviewer: Callable[[Object], bool] = bool,
         history: int = HISTORY,
         bookmark_interval: float = BOOKMARK_INTERVAL,
-        alpha: bool = False,
         resolve: Resolver = no_resolver,
         services: ServiceAddresses = no_addresses,
         clock: Callable[[], float] = time.time,
@@ -66,13 +65,13 @@ class ApiServer:
         `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default, the server's own token
         belongs to the administrator. `access_reviewer` returns whether a SubjectAccessReviewSpec is allowed. `history`
         is the number of past events that watches can start from, `bookmark_interval` the seconds between bookmarks.
-        With `alpha` it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a
-        webhook's service from its namespace, name and port; `services` returns that of a service behind the proxy.
+        `resolve` returns the address of a webhook's service from its namespace, name and port; `services` returns that
+        of a service behind the proxy.
         `clock`, in seconds since 1970, sets the times in objects and the header Date.
         """
         self._token = token
         self.store = Store(history, clock)
-        self._registry = Registry(alpha=alpha)
+        self._registry = Registry()
         reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
         settings = ServerSettings(token, reviews, bookmark_interval, resolve, services)
         self._router = Router(self.store, self._registry, settings)

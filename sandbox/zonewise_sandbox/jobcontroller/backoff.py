@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from zonewise_sandbox.jobcontroller.types import JobPod
 
+FIRST_BACKOFF = 10.0
+"""Seconds before the first failed pod is replaced; doubled with each failure (DefaultJobPodFailureBackOff)."""
 MAX_BACKOFF = 600.0
 """Seconds (MaxJobPodFailureBackOff)."""
 
@@ -30,11 +32,11 @@ class BackoffRecord(NamedTuple):
             return BackoffRecord(len(ends), ends[-1] if ends else 0.0)
         return BackoffRecord(self.failures + len(ends), ends[-1]) if ends else self
 
-    def remaining(self, now: float, base: float) -> float:
-        """Return the seconds until a pod may be created; `base` is the delay after the first failure."""
+    def remaining(self, now: float) -> float:
+        """Return the seconds until a pod may be created."""
         if not self.failures:
             return 0.0
-        delay = min(base * 2.0 ** min(self.failures - 1, 30), MAX_BACKOFF)
+        delay = min(FIRST_BACKOFF * 2.0 ** min(self.failures - 1, 30), MAX_BACKOFF)
         return max(0.0, self.last + delay - now)
 
 

@@ -20,7 +20,7 @@ from zonewise_common.kube.resources import JOBS, PODS
 from zonewise_sandbox.jobcontroller.backoff import BackoffRecord, parse_time
 from zonewise_sandbox.jobcontroller.job_pods import JobPods
 from zonewise_sandbox.jobcontroller.sync import sync_job
-from zonewise_sandbox.jobcontroller.types import FINALIZER, MANAGER, Job, JobPod, SyncSettings
+from zonewise_sandbox.jobcontroller.types import FINALIZER, MANAGER, Job, JobPod
 from zonewise_sandbox.workqueue import Controller, Key
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _RETRY = 0.2
 """Seconds until a Job is synchronised again if its writes failed."""
 _OBSERVED_WITHIN = 30.0
 """Seconds within which the caches must show a write; upstream waits for 5 minutes."""
+_WORKERS = 4
 _JOB = msgspec.json.Decoder(Job)
 _POD = msgspec.json.Decoder(JobPod)
 
@@ -70,15 +71,12 @@ class JobController(Controller):
         *,
         clock: Callable[[], float] = time.time,
         speed: float = 1.0,
-        backoff: float = 10.0,
-        workers: int = 4,
     ) -> None:
-        """Create a controller from the API server, a clock in seconds since 1970, and the delay after a first failure.
+        """Create a controller from the API server and a clock in seconds since 1970.
 
         `speed` is the number of clock seconds per real second. Call wake() after a jump of the clock.
         """
-        super().__init__(config, "job-controller", clock, workers, speed)
-        self._backoff = backoff
+        super().__init__(config, "job-controller", clock, _WORKERS, speed)
         self._pods = JobPods()
         self._records: dict[str, BackoffRecord] = {}
         self._written: dict[str, _Written] = {}
@@ -129,12 +127,11 @@ class JobController(Controller):
         if written and now < written.until and not written.are_observed(job, pods, self._pods.version):
             self._queue.add_at(key, written.until)
             return  # the missing events will add the Job again
-        settings = SyncSettings(now, self._backoff)
-        sync = sync_job(job, pods, self._records.get(uid, BackoffRecord()), settings)
+        sync = sync_job(job, pods, self._records.get(uid, BackoffRecord()), now)
         self._execute(job, sync)
         self._records[uid] = sync.backoff
         if sync.again_in is not None:
-            self._queue.add_at(key, settings.now + sync.again_in)
+            self._queue.add_at(key, now + sync.again_in)
 
     def _execute(self, job: Job, sync: JobSync) -> None:
         written = self._written[job.metadata.uid] = _Written(self._clock() + _OBSERVED_WITHIN * self._speed)

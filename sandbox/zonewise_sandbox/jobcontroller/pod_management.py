@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zonewise_sandbox.jobcontroller.index_tracking import IndexState
-    from zonewise_sandbox.jobcontroller.types import Job, JobPod, JobSpec, Object, SyncSettings
+    from zonewise_sandbox.jobcontroller.types import Job, JobPod, JobSpec, Object
 
 MAX_WRITES = 500
 """Maximum pods that one synchronisation creates or deletes (MaxPodCreateDeletePerSync)."""
@@ -32,7 +32,7 @@ class ManagedPods(NamedTuple):
 
 
 def manage_pods(
-    job: Job, pods: Sequence[JobPod], succeeded: int, indexes: IndexState, wait: float, settings: SyncSettings
+    job: Job, pods: Sequence[JobPod], succeeded: int, indexes: IndexState, wait: float, now: float
 ) -> ManagedPods:
     """Return the pods to create or delete; `wait` is the number of seconds for which creation is backed off."""
     spec, active = job.spec, [pod for pod in pods if pod.is_active]
@@ -52,7 +52,7 @@ def manage_pods(
         return ManagedPods([pod_body(job, None, None) for _ in range(missing)])
     occupied = {pod.index for pod in (*active, *terminating)} | indexes.succeeded | indexes.failed
     pending = [index for index in range(spec.completions or 0) if index not in occupied][:missing]
-    delays = {index: _delay(indexes.delayed.get(index), settings) for index in pending}
+    delays = {index: _delay(indexes.delayed.get(index), now) for index in pending}
     due = [index for index in pending if not delays[index]]
     create = [pod_body(job, index, indexes.delayed.get(index)) for index in due]
     return ManagedPods(create, again_in=None if create else min(delays.values(), default=None))
@@ -64,11 +64,11 @@ def _wanted(spec: JobSpec, active: int, succeeded: int) -> int:
     return max(0, min(spec.completions - succeeded, spec.parallelism))
 
 
-def _delay(replaced: JobPod | None, settings: SyncSettings) -> float:
+def _delay(replaced: JobPod | None, now: float) -> float:
     if replaced is None:
         return 0.0
     record = BackoffRecord(total_failures(replaced) + 1, end_time(replaced))
-    return record.remaining(settings.now, settings.backoff)
+    return record.remaining(now)
 
 
 def _surplus(spec: JobSpec, active: list[JobPod], count: int) -> list[JobPod]:

@@ -26,7 +26,7 @@ from zonewise_sandbox.jobcontroller.types import is_failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_sandbox.jobcontroller.types import Job, JobPod, Object, SyncSettings
+    from zonewise_sandbox.jobcontroller.types import Job, JobPod, Object
 
 
 class JobSync(NamedTuple):
@@ -57,15 +57,15 @@ class _Finish(NamedTuple):
     message: str
 
 
-def sync_job(job: Job, pods: Sequence[JobPod], record: BackoffRecord, settings: SyncSettings) -> JobSync:
-    """Return the writes for an unfinished Job, with all pods that it controls."""
-    return _Synchronisation(job, pods, record, settings).run()
+def sync_job(job: Job, pods: Sequence[JobPod], record: BackoffRecord, now: float) -> JobSync:
+    """Return the writes for an unfinished Job, with all pods that it controls; `now` is in seconds since 1970."""
+    return _Synchronisation(job, pods, record, now).run()
 
 
 class _Synchronisation:
-    def __init__(self, job: Job, pods: Sequence[JobPod], record: BackoffRecord, settings: SyncSettings) -> None:
+    def __init__(self, job: Job, pods: Sequence[JobPod], record: BackoffRecord, now: float) -> None:
         self._job, self._spec = job, job.spec
-        self._settings = settings
+        self._now = now
         self._pods = sorted(pods, key=lambda pod: (-1 if pod.index is None else pod.index, pod.metadata.name))
         self._active = [pod for pod in self._pods if pod.is_active]
         self._status: Object = copy.deepcopy(job.status)
@@ -84,7 +84,7 @@ class _Synchronisation:
 
     def run(self) -> JobSync:
         if not self._status.get("startTime") and not self._spec.suspend:
-            self._status["startTime"] = format_time(self._settings.now)
+            self._status["startTime"] = format_time(self._now)
         if self._spec.is_indexed:
             self._indexes = track_indexes(self._job, self._pods, self._active)
             self._succeeded = len(self._indexes.succeeded)
@@ -144,7 +144,7 @@ class _Synchronisation:
         seconds, start = self._spec.active_deadline_seconds, self._status.get("startTime")
         if seconds is None or self._spec.suspend or start is None:
             return None
-        return parse_time(start) + seconds - self._settings.now or -1e-9
+        return parse_time(start) + seconds - self._now or -1e-9
 
     def _completion(self, active: int) -> _Finish | None:
         needed = self._spec.completions
@@ -157,15 +157,15 @@ class _Synchronisation:
     def _manage(self) -> ManagedPods:
         if self._job.metadata.deletion_timestamp is not None:
             return ManagedPods()
-        wait = self._record.remaining(self._settings.now, self._settings.backoff)
-        return manage_pods(self._job, self._pods, self._succeeded, self._indexes, wait, self._settings)
+        wait = self._record.remaining(self._now)
+        return manage_pods(self._job, self._pods, self._succeeded, self._indexes, wait, self._now)
 
     def _note_suspension(self) -> None:
         if self._spec.suspend:
             if self._set_condition("Suspended", "True", "JobSuspended", "Job suspended"):
                 self._status.pop("startTime", None)  # MutableSchedulingDirectivesForSuspendedJobs, enabled in 1.36
         elif self._set_condition("Suspended", "False", "JobResumed", "Job resumed"):
-            self._status["startTime"] = format_time(self._settings.now)
+            self._status["startTime"] = format_time(self._now)
 
     # --- status
 
@@ -238,7 +238,7 @@ class _Synchronisation:
         kind = "Complete" if finish.kind == "SuccessCriteriaMet" else "Failed"
         self._set_condition(kind, "True", finish.reason, finish.message)
         if kind == "Complete":
-            self._status["completionTime"] = format_time(self._settings.now)
+            self._status["completionTime"] = format_time(self._now)
 
     def _set_condition(self, kind: str, status: str, reason: str, message: str) -> bool:
         """Set a condition; return whether it changed. An absent one is not set to False (ensureJobConditionStatus)."""
@@ -248,7 +248,7 @@ class _Synchronisation:
             return False
         if old is not None and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):
             return False
-        now = format_time(self._settings.now)
+        now = format_time(self._now)
         new = {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
         new |= {"reason": reason, "message": message}
         self._status["conditions"] = [new if item is old else item for item in conditions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -211,15 +211,6 @@ class Job(msgspec.Struct):
     def is_finished(self) -> bool:
         """Return whether it is complete or has failed."""
         return bool(self.condition("Complete") or self.condition("Failed"))
-
-
-class SyncSettings(NamedTuple):
-    """The time and the settings of a synchronisation."""
-
-    now: float
-    """Seconds since 1970."""
-    backoff: float = 10.0
-    """Seconds before the first failed pod is replaced; doubled with each failure (DefaultJobPodFailureBackOff)."""
 
 
 def is_failed(pod: JobPod, spec: JobSpec) -> bool:

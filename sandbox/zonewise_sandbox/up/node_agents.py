@@ -50,6 +50,7 @@ _RETRY = 0.5
 """Seconds until a failed publication of a report is repeated."""
 _INTERVAL = 60.0
 """The agent's default, in seconds. Only pods change on a simulated node, so no timer runs."""
+_WORKERS = 2
 _REPORT = frozenset({Reason.START})
 _PODS = frozenset({Reason.PODS})
 
@@ -167,7 +168,7 @@ class _ReportSink:
 class NodeAgents:
     """The kubelets and agents of all simulated nodes; they run while the context is entered."""
 
-    def __init__(self, config: Config, nodes: Iterable[SimulatedNode], *, workers: int = 2) -> None:
+    def __init__(self, config: Config, nodes: Iterable[SimulatedNode]) -> None:
         """Create the agents; `config` is that of the API server's client."""
         self.nodes: Mapping[str, SimulatedNode] = {node.name: node for node in nodes}
         self._client = Client(config, timeout=60.0, user_agent="zonewise-agent")
@@ -176,7 +177,7 @@ class NodeAgents:
         self._agents: dict[str, Agent] = {}
         self._queue: DelayingQueue[str] = DelayingQueue(time.monotonic)
         self._threads = [
-            threading.Thread(target=self._work, name=f"agents-{number}", daemon=True) for number in range(workers)
+            threading.Thread(target=self._work, name=f"agents-{number}", daemon=True) for number in range(_WORKERS)
         ]
 
     def __enter__(self) -> Self:

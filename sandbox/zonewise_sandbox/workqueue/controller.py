@@ -29,7 +29,7 @@ Key = tuple[str, str]
 class Controller(ABC):
     """Handles the keys in its queue until it is closed. A context manager."""
 
-    def __init__(self, config: Config, name: str, clock: Callable[[], float], workers: int, speed: float = 1.0) -> None:
+    def __init__(self, config: Config, name: str, clock: Callable[[], float], workers: int, speed: float) -> None:
         """Create a controller from the API server, the user agent, and a clock in seconds since 1970.
 
         `speed` is the number of clock seconds per real second.

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from zonewise_sandbox.jobcontroller.backoff import BackoffRecord, format_time
 from zonewise_sandbox.jobcontroller.sync import JobSync, sync_job
-from zonewise_sandbox.jobcontroller.types import FINALIZER, Job, JobPod, SyncSettings
+from zonewise_sandbox.jobcontroller.types import FINALIZER, Job, JobPod
 
 NOW = 1_800_000_000.0
-SETTINGS = SyncSettings(NOW, backoff=10.0)
 
 
 def job(status: dict[str, Any] | None = None, **spec: Any) -> Job:
@@ -31,7 +30,7 @@ def pod(name: str, phase: str = "Running", *, tracked: bool = True, **metadata: 
 
 
 def sync(a_job: Job, *pods: JobPod, record: BackoffRecord = BackoffRecord()) -> JobSync:  # noqa: B008 -- immutable
-    return sync_job(a_job, pods, record, SETTINGS)
+    return sync_job(a_job, pods, record, NOW)
 
 
 STARTED = {"startTime": format_time(NOW - 100)}
