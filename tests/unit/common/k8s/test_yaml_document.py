@@ -18,7 +18,7 @@ def test_values() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["a: [", "[" * 5000, "!!int ''", "!!bool x", "!!timestamp x", "2001-99-99", "9" * 5000, "\ud800", b"\xff"],
+    ["a: [", "[" * 1000, "!!int ''", "!!bool x", "!!timestamp x", "2001-99-99", "9" * 5000, "\ud800", b"\xff"],
 )
 def test_any_damage_is_a_value_error(content: bytes | str) -> None:
     for load in (load_yaml, load_first_document):
