@@ -24,9 +24,9 @@ class Series(NamedTuple):
     values: str
 
 
-def gauge(name: str, quiet: float, fault: float, after: float | None = None) -> Series:
+def gauge(name: str, quiet: float, fault: float) -> Series:
     """Return a series with one value while there is no fault and another during the fault."""
-    return Series(name, f"{quiet}x19 {fault}x89 {quiet if after is None else after}x99")
+    return Series(name, f"{quiet}x19 {fault}x89 {quiet}x99")
 
 
 def steady(name: str, value: float) -> Series:

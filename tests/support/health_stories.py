@@ -53,9 +53,9 @@ def gpu(address: str = FIRST, **changes: Any) -> dict[str, Any]:
     return {"gpus": {**healthy, address: healthy[address]._replace(**changes)}}
 
 
-def xid(code: int, at: float, address: str = FIRST) -> tuple[DeviceEvent, ...]:
+def xid(code: int, at: float) -> tuple[DeviceEvent, ...]:
     """Return the event for an XID line of the kernel log."""
-    line = f"NVRM: Xid (PCI:{address[:-2]}): {code}, pid=4242, name=python"
+    line = f"NVRM: Xid (PCI:{FIRST[:-2]}): {code}, pid=4242, name=python"
     return tuple(device_events([LogRecord(None, at, line)]))
 
 

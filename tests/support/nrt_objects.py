@@ -47,10 +47,10 @@ def sidecar(container: Json) -> Json:
     return {**container, "restartPolicy": "Always"}
 
 
-def zone_lists(counts: st.SearchStrategy[int], most: int = 4) -> st.SearchStrategy[list[Json]]:
-    """Return a strategy for zones 0 to n with CPUs, ample memory and devices."""
+def zone_lists(counts: st.SearchStrategy[int]) -> st.SearchStrategy[list[Json]]:
+    """Return a strategy for up to four zones with CPUs, ample memory and devices."""
 
     def zones(rows: list[tuple[int, int]]) -> list[Json]:
         return [zone(number, {"cpu": cpus, "memory": "64Gi", DEVICE: nics}) for number, (cpus, nics) in enumerate(rows)]
 
-    return st.lists(st.tuples(counts, counts), min_size=1, max_size=most).map(zones)
+    return st.lists(st.tuples(counts, counts), min_size=1, max_size=4).map(zones)

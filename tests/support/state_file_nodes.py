@@ -31,14 +31,12 @@ class NodeHardware(NamedTuple):
     """As in NodeKind."""
 
 
-def read_state_files(
-    files: StateFiles, config: KubeletConfig, hardware: NodeHardware, release: tuple[int, int] = Policies().release
-) -> NodeState:
+def read_state_files(files: StateFiles, config: KubeletConfig, hardware: NodeHardware) -> NodeState:
     """Return the state of a node from its files, including entries of deleted pods.
 
     Without a device checkpoint, all devices are free and healthy.
     """
-    policies = config_policies(config, release)
+    policies = config_policies(config, Policies().release)
     cpus = hardware.cpus
     memory = files.memory if files.memory is not None and policies.memory == "Static" else None
     known = memory.machine_state if memory is not None else ()

@@ -263,13 +263,13 @@ def test_damage_never_raises(document: Any) -> None:
 # --- the files together
 
 
-def write(directory: Path, name: str, content: bytes, age: float = 10.0) -> Path:
-    """Write a file like the kubelet, by a temporary file and a rename; its time is `age` seconds ago."""
+def write(directory: Path, name: str, content: bytes) -> Path:
+    """Write a file like the kubelet, by a temporary file and a rename; its time is ten seconds ago."""
     path = directory / name
     path.parent.mkdir(exist_ok=True)
     temporary = path.parent / ".tmp1"
     temporary.write_bytes(content)
-    stamp = time.time_ns() - int(age * 1e9)
+    stamp = time.time_ns() - 10**10
     os.utime(temporary, ns=(stamp, stamp))
     temporary.rename(path)
     return path

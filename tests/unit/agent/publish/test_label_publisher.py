@@ -60,9 +60,9 @@ class Agent:
     def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> LabelWriteResult:
         return self.publisher.publish(LABELS if labels is None else labels, features)
 
-    def publish_later(self, labels: dict[str, str] | None = None) -> LabelWriteResult:
+    def publish_later(self) -> LabelWriteResult:
         self.clock.advance(MASTER_TIMEOUT)
-        return self.publish(labels)
+        return self.publish()
 
 
 # --- on the Node

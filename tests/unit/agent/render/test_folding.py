@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def leaf(first: int, count: int, *, threads: int = 1, kind: str | None = None) -> Cores:
+def leaf(first: int, count: int, *, threads: int = 1) -> Cores:
     """Return cores with consecutive CPUs from a number on."""
     starts = range(first, first + count * threads, threads)
-    return Cores(tuple(CpuSet(range(start, start + threads)) for start in starts), kind=kind, caches=("L2 1 MiB",))
+    return Cores(tuple(CpuSet(range(start, start + threads)) for start in starts), caches=("L2 1 MiB",))
 
 
 def box(kind: str, number: int | None, child: Box | Cores, headline: str = "1 GiB") -> Box:

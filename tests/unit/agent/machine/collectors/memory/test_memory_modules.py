@@ -30,13 +30,12 @@ def device(
     kind: int = 0x1A,
     speeds: tuple[int, int] = (3200, 2933),
     extended_speeds: tuple[int, int] = (0, 0),
-    rank: int = 2,
     length: int = 0x5C,
 ) -> bytes:
     """Return a type 17 structure of SMBIOS 3.3, or its first bytes, with its strings."""
     fixed = struct.pack(
         "<BBHHHHHHBBBBBHHBBBBBIH", 17, length, 0x1100, 0x1000, 0xFFFE, 72, 64, size, 9, 1, 1, 2, kind, 0x2080,
-        speeds[0], 3, 4, 5, 6, rank, extended_size, speeds[1],
+        speeds[0], 3, 4, 5, 6, 2, extended_size, speeds[1],
     )  # fmt: skip
     fixed = fixed.ljust(0x54, b"\0") + struct.pack("<II", *extended_speeds)
     return fixed[:length] + b"".join(text.encode() + b"\0" for text in strings) + b"\0"
@@ -161,8 +160,8 @@ def scan_modules(files: MemoryFiles) -> Scan:
     return Scanner(files, explain=True, collectors=(memory_modules.COLLECTOR,)).scan()
 
 
-def entries(*contents: bytes, first: int = 0) -> MemoryFiles:
-    return MemoryFiles([(f"{ENTRIES}/17-{first + n}/raw", content) for n, content in enumerate(contents)])
+def entries(*contents: bytes) -> MemoryFiles:
+    return MemoryFiles([(f"{ENTRIES}/17-{n}/raw", content) for n, content in enumerate(contents)])
 
 
 def test_entries_in_the_order_of_their_numbers() -> None:

@@ -36,11 +36,11 @@ FIRST, SECOND, VIRTUAL_FUNCTION = "0000:3b:00.0", "0000:3b:00.1", "0000:3b:00.2"
 MODE = "sys/module/ib_core/parameters/netns_mode"
 
 
-def roce(device: str, owner: str, names: tuple[str, ...] = (), number: int = 1) -> Tree:
+def roce(device: str, owner: str, names: tuple[str, ...] = ()) -> Tree:
     """Return an RDMA device with a RoCE port whose GID table names these netdevs."""
-    directory = f"{owner}/infiniband/{device}/ports/{number}"
+    directory = f"{owner}/infiniband/{device}/ports/1"
     entries = {index: (f"{LINK_LOCAL[:-1]}{index}", "RoCE v2", name) for index, name in enumerate(names)}
-    port = port_tree(device, owner, number, link_layer="Ethernet", **({"gids/0": None} if names else {}))
+    port = port_tree(device, owner, 1, link_layer="Ethernet", **({"gids/0": None} if names else {}))
     return rdma_device(device, owner) | port | gid_tree(directory, entries)
 
 

@@ -23,9 +23,7 @@ SAME_ROOT = {"SAME", "PIX", "PXB", "PHB"}
 NVIDIA, NIC_IDS, AMD, PLX = "10de:2330:10de:0001", "15b3:1021:15b3:0001", "1002:740f:1002:0001", "10b5:9797:10b5:9797"
 
 
-def collect_endpoints(
-    *ways: tuple[str, str, str], bridges: dict[str, str] | None = None, zones: bool = True
-) -> PciScan:
+def collect_endpoints(*ways: tuple[str, str, str], bridges: dict[str, str] | None = None) -> PciScan:
     """Collect endpoints given as (path, class, ids), with their bridges, whose ids may be given by address."""
     tree = PciTree()
     for way, pci_class, ids in ways:
@@ -34,7 +32,7 @@ def collect_endpoints(
             if "." in parts[at]:
                 tree.add("/".join(parts[: at + 1]), BRIDGE, (bridges or {}).get(parts[at], PLX))
         tree.add(way, pci_class, ids)
-    return tree.collect(TWO_ZONES if zones else ())
+    return tree.collect(TWO_ZONES)
 
 
 def between(a: str, b: str, ids: tuple[str, str] = (NVIDIA, NIC_IDS), bridges: dict[str, str] | None = None) -> str:
