@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from zonewise.machine.files import DirectoryFiles, Files, MemoryFiles, RootError
 from zonewise.machine.replay import with_recorded_errors
+from zonewise.machine.running_machine import is_running_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,8 @@ def open_root(path: str) -> Files:
     in an archive with a top directory.
     """
     if os.path.isdir(path):
-        files = DirectoryFiles(_directory_root(path))
+        root = _directory_root(path)
+        files = DirectoryFiles(root, live=is_running_machine(root))
         return files if files.live else with_recorded_errors(files)
     if not os.path.exists(path):
         raise RootError(f"root {path}: no such file or directory")

@@ -48,13 +48,13 @@ class DirectoryFiles:
     """The files below a directory. They are those of the running machine if the directory is "/" or the caller sets
     `live`.
 
-    An agent in a container sets it if the host's sysfs is below the directory (zonewise.machine.running_machine).
-    Links are followed as after chroot(2): neither "/" nor ".." leads out of the directory.
+    An agent in a container sets it if the host's sysfs is below the directory (zonewise.machine.running_machine). In a
+    copied tree, links are followed as after chroot(2): neither "/" nor ".." leads out of the directory. In the running
+    machine, the kernel follows them: the image has links from its /host to the container's own files.
     """
 
     def __init__(self, directory: str, *, live: bool = False) -> None:
-        self._has_outside = os.path.realpath(directory) != LIVE_ROOT
-        self.live = live or not self._has_outside
+        self.live = live or os.path.realpath(directory) == LIVE_ROOT
         self._plain_directories: set[str] = set()
         """Directories that have been reached without a link and without ".."; a path in one of them cannot leave."""
         try:
@@ -91,7 +91,7 @@ class DirectoryFiles:
 
     def _open(self, path: str, flags: int) -> int:
         path = _inside(path)
-        if not self._has_outside:
+        if self.live:
             return os.open(path, flags, dir_fd=self._root)
         flags |= os.O_NOFOLLOW
         if path.rpartition("/")[0] in self._plain_directories:
@@ -105,7 +105,7 @@ class DirectoryFiles:
 
     def _resolve(self, path: str) -> str:
         """Return the path without its links, whose last part may be absent; raise OSError for too many links."""
-        if not self._has_outside:
+        if self.live:
             return path
         resolved = resolve(path, self._link)
         if resolved is None:

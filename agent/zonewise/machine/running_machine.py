@@ -20,7 +20,7 @@ def is_running_machine(root: str, mounts: str = MOUNTS) -> bool:
     if os.path.realpath(root) == LIVE_ROOT:
         return True
     try:
-        device = os.stat(os.path.join(root, "sys")).st_dev
+        device = os.lstat(os.path.join(root, "sys")).st_dev  # a copied tree may have a link to this machine's sysfs
         with open(mounts, encoding="utf-8", errors="replace") as lines:
             return f"{os.major(device)}:{os.minor(device)}" in _sysfs_devices(lines.read())
     except OSError:

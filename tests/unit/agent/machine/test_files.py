@@ -159,6 +159,18 @@ def content_of(files: Files, path: str) -> bytes | None:
         return None
 
 
+def test_the_links_of_the_running_machine_are_those_of_the_kernel(tmp_path: Path) -> None:
+    """The image has a link from /host/proc to the container's own /proc."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_bytes(b"own")
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host/proc").symlink_to(tmp_path / "proc")
+    files = DirectoryFiles(str(tmp_path / "host"), live=True)
+    assert files.read("proc/meminfo") == b"own"
+    assert files.names("proc") == ["meminfo"]
+    assert files.link("proc") == str(tmp_path / "proc")
+
+
 def test_a_link_that_replaces_a_directory_cannot_leave_the_root(tmp_path: Path) -> None:
     """A live directory may change between two reads."""
     files = in_directory(tmp_path)

@@ -37,6 +37,12 @@ def test_a_copied_tree_is_another_machine(tmp_path: Path) -> None:
     assert not is_running_machine(str(tmp_path))
 
 
+def test_a_link_to_the_sysfs_of_the_kernel_is_another_machine(tmp_path: Path) -> None:
+    """Anybody can put such a link into a tree, and the tree must not be read as this machine."""
+    (tmp_path / "sys").symlink_to("/sys")
+    assert not is_running_machine(str(tmp_path))
+
+
 def test_the_root_is_the_running_machine_whatever_the_mounts(tmp_path: Path) -> None:
     assert is_running_machine("/", str(tmp_path / "absent"))
     link = tmp_path / "root"
