@@ -28,6 +28,11 @@ import sys
 from zonewise.cli import main
 sys.exit(main(["show", "--root", root + "/host", "-o", "json"]))
 """
+CAPTURE = """
+import sys
+from zonewise.cli import main
+sys.exit(main(["capture", archive, "--root", root + "/host", "--with-identifiers"]))
+"""
 
 LOOK = """
 import ctypes, json, os, socket
@@ -106,20 +111,27 @@ def finished(process: subprocess.Popen[str], said: str = "") -> str:
     return output
 
 
+def shown(*arguments: str) -> Any:
+    command = [sys.executable, "-m", "zonewise", "show", "-o", "json", *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT).stdout)
+
+
 def test_the_pod_sees_the_machine(tmp_path: Path, kubelet: Path) -> None:
-    """Discovery in the pod gives the same result as on the host: the container's /proc is equivalent to the host's."""
+    """Discovery in the pod gives the same result as on the host: the container's /proc is equivalent to the host's. A
+    capture in the pod contains all of it.
+    """
     view = PodView(tmp_path, pod(), {KUBELET: kubelet})
     seen = json.loads(finished(view.start(SHOW)))
-    command = [sys.executable, "-m", "zonewise", "show", "-o", "json"]
-    there = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT).stdout)
-    for machine in (seen, there):
-        # `show` queries container and NVML only on the running machine, which it does not consider this root to be
-        machine["virtualization"].pop("container")
+    archive = tmp_path / "machine.tar.gz"
+    finished(view.start(f"archive = {str(archive)!r}\n{CAPTURE}"))
+    there, captured = shown(), shown("--root", str(archive))
+    for machine in (seen, captured, there):
+        machine["virtualization"].pop("container")  # that of the reading process
         for part in ("gpus", "problems"):
             machine.pop(part)
         machine["cpus"].pop("allowed")  # depends on the reading process
         machine["model"].pop("leaves")  # read from /dev/cpu/N/cpuid, which the pod does not have
-    assert seen == there
+    assert seen == captured == there
 
 
 def test_the_pod_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> None:

@@ -95,24 +95,33 @@ class Tree:
 
     def _kind(self, path: str) -> str | None:
         """Return the entry for a name that has not been read yet: its link, a directory, or None."""
-        try:
-            return self._files.link(path)
-        except OSError:
-            pass
-        try:
-            self._files.names(path)
-        except OSError:
-            return NOT_CAPTURED
-        return None
+        text = self._text(path)
+        return text if text is not None or self._is_directory(path) else NOT_CAPTURED
 
     def _link(self, path: str) -> str | None:
         """Return the text of a link, and add it to the tree: a path resolves only with all of its links."""
         known = self.entries.get(path)
         if path in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None
+        text = self._text(path)
+        if text is not None:
+            self.entries[path] = text
+        return text
+
+    def _text(self, path: str) -> str | None:
+        """Return the text of a link; None if there is none, or if it leads to the same path outside the root.
+
+        The image has such a link from /host/proc to /proc. In a tree of its own, it would lead to itself.
+        """
         try:
             text = self._files.link(path)
         except OSError:
             return None
-        self.entries[path] = text
-        return text
+        return None if text == f"/{path}" and self._is_directory(path) else text
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            self._files.names(path)
+        except OSError:
+            return False
+        return True
