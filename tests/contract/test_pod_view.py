@@ -28,6 +28,13 @@ import sys
 from zonewise.cli import main
 sys.exit(main(["show", "--root", root + "/host", "-o", "json"]))
 """
+REPORT = """
+import os, sys
+from zonewise.cli import main
+os.environ["NODE_NAME"] = "worker-3"
+sys.exit(main(["show", "--root", root + "/host", "-o", "nrt"]))
+"""
+
 CAPTURE = """
 import sys
 from zonewise.cli import main
@@ -132,6 +139,12 @@ def test_the_pod_sees_the_machine(tmp_path: Path, kubelet: Path) -> None:
         machine["cpus"].pop("allowed")  # depends on the reading process
         machine["model"].pop("leaves")  # read from /dev/cpu/N/cpuid, which the pod does not have
     assert seen == captured == there
+
+
+def test_the_pod_knows_its_node(tmp_path: Path, kubelet: Path) -> None:
+    """The hostname of the container is that of the pod."""
+    report = yaml.safe_load(finished(PodView(tmp_path, pod(), {KUBELET: kubelet}).start(REPORT)))
+    assert report["metadata"]["name"] == "worker-3"
 
 
 def test_the_pod_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> None:

@@ -14,7 +14,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from zonewise.commands.root import add_root_argument, open_files
-from zonewise.machine.files import LIVE_ROOT
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 
@@ -58,7 +57,7 @@ def run(arguments: Namespace) -> int:
     from zonewise.health.report import render_report, report_to_json
 
     files = open_files(arguments.root)
-    state, baseline = _state(arguments), _baseline(arguments.baseline)
+    state, baseline = _state(arguments.state, live=files.live), _baseline(arguments.baseline)
     observation, silent = _observe(files, state)
     if arguments.write_baseline:
         return _write_baseline(observation, arguments.write_baseline)
@@ -144,12 +143,10 @@ def _events(files: Files, state: HealthState) -> tuple[tuple[DeviceEvent, ...], 
     return tuple(device_events(r for r in records if known is None or r.sequence is None or r.sequence > known)), ""
 
 
-def _state(arguments: Namespace) -> HealthState:
+def _state(path: str | None, *, live: bool) -> HealthState:
     from zonewise.health.state import MAX_STATE_BYTES, HealthState, StateError, decode_state
 
-    path: str | None = arguments.state
     if path is None:
-        live = os.path.realpath(arguments.root) == LIVE_ROOT
         if not live or not os.access(STATE_FILE, os.R_OK):
             return HealthState()
         path = STATE_FILE

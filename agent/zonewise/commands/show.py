@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise.commands.root import add_root_argument, local_features, open_files
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT
+from zonewise.machine.running_machine import is_running_machine
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 
@@ -247,10 +248,8 @@ FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
 
 
 def _node_name(scan: Scan, arguments: Namespace) -> str:
-    live = os.path.realpath(arguments.root) == LIVE_ROOT
-    from_environment = (
-        os.environ.get("NODE_NAME") if live else None
-    )  # it would be the wrong name for another machine's capture
+    # it would be the wrong name for another machine's capture
+    from_environment = os.environ.get("NODE_NAME") if is_running_machine(arguments.root) else None
     # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
     name: str | None = arguments.node_name or from_environment or (scan.machine.hostname or "").lower() or None
     if name is None:
