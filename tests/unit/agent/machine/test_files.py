@@ -136,6 +136,7 @@ def test_a_link_cannot_leave_the_root(files: Files) -> None:
             assert files.read(f"etc/{name}") == b"captured"
         for path in ("etc/all", "..", "sys/../..", "etc/all/../.."):
             assert sorted(files.names(path)) == ["etc", "proc", "sys"]
+        assert sorted(files.names("etc/all/etc")) == ["absolute", "all", "passwd", "up"]
         assert files.link("etc/all/../../etc/absolute") == "/etc/passwd"
 
 
@@ -234,7 +235,9 @@ def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     """A FIFO in place of a file is read as empty at once, instead of waiting for a writer."""
     (tmp_path / "sys").mkdir()
     os.mkfifo(tmp_path / "sys" / "fifo")
-    assert DirectoryFiles(str(tmp_path)).read("sys/fifo") == b""
+    files = DirectoryFiles(str(tmp_path))
+    assert files.read("sys/fifo") == b""
+    assert errno_of(files.names, "sys/fifo") == errno.ENOTDIR
 
 
 def test_a_huge_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
