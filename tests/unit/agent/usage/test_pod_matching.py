@@ -61,6 +61,14 @@ def test_a_listed_container_without_memory_does_not_match_one_with_memory() -> N
     )
 
 
+def test_a_pod_with_a_container_that_the_files_lack_matches_no_uid() -> None:
+    """The pod is charged for as a whole: if the UID counted, the memory of the second container would seem free."""
+    listed = pod("a", c=block(1), d=block(2))
+    assert match_pods([listed], memory(one={"c": block(1)})) == PodMatching(
+        {}, (listed,), frozenset(), frozenset({"one"})
+    )
+
+
 def test_the_order_of_zones_and_empty_blocks_do_not_matter() -> None:
     """The API sorts zones in any order, and a block without remaining memory is still in the file."""
     listed = pod("a", c=(MemoryBlock("memory", GIB, (1, 0)),))
