@@ -79,7 +79,7 @@ def test_the_order_of_zones_and_empty_blocks_do_not_matter() -> None:
 def test_of_equal_uids_the_one_that_holds_most_is_alive() -> None:
     """If init containers make the difference, the available amount is too low rather than too high."""
     listed = pod("a", c=block(1))
-    state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)}, three={"c": block(1), "init": block(2)})
+    state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(10)}, three={"c": block(1), "init": block(9)})
     assert match_pods([listed], state).pods == {"two": listed}
 
 
