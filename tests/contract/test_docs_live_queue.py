@@ -19,6 +19,8 @@ from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHE
 from zonewise_scheduler.controller.settings import OPTIONS
 from zonewise_scheduler.controller.status import job_events, reporter
 from zonewise_scheduler.controller.status.pending_note import pending_note
+from zonewise_scheduler.quota.api.configuration import ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing
+from zonewise_scheduler.quota.api.resource_settings import RESOURCES_SETTING, parse_resource_settings
 
 GUIDE = (PROJECT / "docs/guides/live-queue.md").read_text()
 NOON = 1_795_348_800.0
@@ -68,11 +70,19 @@ def test_events_have_these_reasons() -> None:
 
 
 def test_the_first_job_is_a_part_of_the_example() -> None:
-    [shown] = re.findall(r"```yaml\n(.+?)```", GUIDE, re.DOTALL)
+    shown, *_ = re.findall(r"```yaml\n(.+?)```", GUIDE, re.DOTALL)
     part = yaml.safe_load(shown)
     example = yaml.safe_load((PROJECT / "manifests/queue/examples/job.yaml").read_text())
     assert part["metadata"] == {name: example["metadata"][name] for name in part["metadata"]}
     assert part["spec"] == {name: example["spec"][name] for name in part["spec"]}
+
+
+def test_the_settings_in_the_guide_are_valid() -> None:
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.+?)```", GUIDE, re.DOTALL)]
+    settings = {name: value for block in shown if "metadata" not in block for name, value in block.items()}
+    assert parse_admission_fair_sharing(settings.pop(ADMISSION_FAIR_SHARING_SETTING)).resource_weights
+    assert parse_resource_settings(settings.pop(RESOURCES_SETTING)).transformations
+    assert settings == {}
 
 
 def test_the_check_in_the_guide_to_nodes_has_a_valid_configuration() -> None:

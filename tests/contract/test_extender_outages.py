@@ -24,7 +24,7 @@ def test_an_api_server_that_is_down_and_returns_from_a_backup() -> None:
             # objects listed after these have versions that the next server does not reach
             for index in range(50):
                 world.create(build_pod(f"filler-{index}", SHARED))
-            flags = ("--api-server", f"http://127.0.0.1:{port}", "--watch-stale-after", "1s")
+            flags = ("--api-server", f"http://127.0.0.1:{port}", "--watch-stale-after", "1s", "--log-level", "debug")
             extender = stack.enter_context(running_extender(*flags))
             extender.until(extender.ready)
             caller = stack.enter_context(contextlib.closing(Caller(extender)))

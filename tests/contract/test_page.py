@@ -226,6 +226,7 @@ def test_a_lost_connection_is_restored_automatically(window: Browser, cluster: P
 def test_the_keyboard_suffices(window: Browser, url: str) -> None:
     """Arrow keys select a node, which is described in words and can be opened; the search finds a job."""
     show(window, url)
+    window.until("document.querySelector('canvas') !== null")
     window.run("document.querySelector('canvas').focus()")
     window.type("canvas", "ArrowRight")
     first = window.run("return document.querySelector('aside').innerText")
