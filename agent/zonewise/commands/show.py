@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise.commands.root import add_root_argument, local_features, open_files
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT
-from zonewise.machine.running_machine import is_running_machine
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.machine.discover import Run, Scan
+    from zonewise.machine.files import Files
     from zonewise.machine.model.machine import Machine
     from zonewise.objects.labels import LabelConfig
 
@@ -31,6 +31,18 @@ _NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAMED = ("text", "svg", "json", "yaml")
 """Formats that contain the names of PCI devices."""
 _EXPLAINABLE = ("text", "json", "yaml")
+
+
+class _Shown(NamedTuple):
+    """What a format shows."""
+
+    files: Files
+    scan: Scan
+    arguments: Namespace
+
+    @property
+    def machine(self) -> Machine:
+        return self.scan.machine
 
 
 class _OutputTarget(NamedTuple):
@@ -80,10 +92,11 @@ def run(arguments: Namespace) -> int:
     target = _output_target(arguments.output)
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
         raise CommandError(f"--explain works with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
-    scan = Scanner(open_files(arguments.root), explain=arguments.explain is not None).scan()
+    files = open_files(arguments.root)
+    scan = Scanner(files, explain=arguments.explain is not None).scan()
     if target.format in _NAMED:
         scan = scan._replace(machine=_with_names(scan.machine, arguments.pci_ids))
-    output.write(FORMATS[target.format](scan, arguments), target.path)
+    output.write(FORMATS[target.format](_Shown(files, scan, arguments)), target.path)
     if arguments.timings:
         sys.stderr.write("".join(map(_timing, scan.runs)))
     return 0
@@ -113,89 +126,87 @@ def _with_names(machine: Machine, path: str | None) -> Machine:
 # --- formats
 
 
-def _text(scan: Scan, arguments: Namespace) -> str:
-    if arguments.explain is not None:
-        return _explained(scan, arguments.explain)
+def _text(shown: _Shown) -> str:
+    if shown.arguments.explain is not None:
+        return _explained(shown)
     from zonewise.render.matrix import render_matrix
     from zonewise.render.problems import render_problems
     from zonewise.render.terminal import render_terminal
 
-    to_file = _output_target(arguments.output).path != output.STANDARD_OUTPUT
-    width = arguments.width or _terminal_width()
-    colour = _wants_colour(arguments.color, to_file=to_file)
-    unicode = not arguments.ascii and (to_file or output.supports_unicode())
+    to_file = _output_target(shown.arguments.output).path != output.STANDARD_OUTPUT
+    width = shown.arguments.width or _terminal_width()
+    colour = _wants_colour(shown.arguments.color, to_file=to_file)
+    unicode = not shown.arguments.ascii and (to_file or output.supports_unicode())
     parts = (
-        render_terminal(scan.machine, width, colour=colour, unicode=unicode),
-        render_matrix(scan.machine, width, everything=arguments.all_devices),
-        render_problems(scan.machine, width),
+        render_terminal(shown.machine, width, colour=colour, unicode=unicode),
+        render_matrix(shown.machine, width, everything=shown.arguments.all_devices),
+        render_problems(shown.machine, width),
     )
     text = "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
     return text if unicode else text.encode("ascii", "replace").decode("ascii")
 
 
-def _explained(scan: Scan, path: str) -> str:
+def _explained(shown: _Shown) -> str:
     from zonewise.objects.explain import UnknownFact, explain
     from zonewise.objects.machine_json import machine_to_json
 
     try:
-        return explain(machine_to_json(scan.machine), scan.sources, path)
+        return explain(machine_to_json(shown.machine), shown.scan.sources, shown.arguments.explain)
     except UnknownFact as error:
         raise CommandError(str(error)) from error
 
 
-def _document(scan: Scan, arguments: Namespace) -> dict[str, Any]:
+def _document(shown: _Shown) -> dict[str, Any]:
     from zonewise.objects.machine_json import machine_to_json
 
-    document = machine_to_json(scan.machine)
-    if arguments.explain is None:
+    document = machine_to_json(shown.machine)
+    if shown.arguments.explain is None:
         return document
     from zonewise.objects.explain import UnknownFact, select_sources
 
     try:
-        return machine_to_json(scan.machine, select_sources(document, scan.sources, arguments.explain))
+        return machine_to_json(shown.machine, select_sources(document, shown.scan.sources, shown.arguments.explain))
     except UnknownFact as error:
         raise CommandError(str(error)) from error
 
 
-def _json(scan: Scan, arguments: Namespace) -> str:
+def _json(shown: _Shown) -> str:
     from zonewise.objects.machine_json import render_json
 
-    return render_json(_document(scan, arguments))
+    return render_json(_document(shown))
 
 
-def _yaml(scan: Scan, arguments: Namespace) -> str:
+def _yaml(shown: _Shown) -> str:
     from zonewise.objects.yaml_text import render_yaml
 
-    return render_yaml(_document(scan, arguments))
+    return render_yaml(_document(shown))
 
 
-def _nrt(scan: Scan, arguments: Namespace) -> str:
+def _nrt(shown: _Shown) -> str:
     from zonewise.objects.nrt import machine_to_nrt
     from zonewise.objects.yaml_text import render_yaml
 
-    return render_yaml(machine_to_nrt(scan.machine, _node_name(scan, arguments)))
+    return render_yaml(machine_to_nrt(shown.machine, _node_name(shown)))
 
 
-def _labels(scan: Scan, arguments: Namespace) -> str:
+def _labels(shown: _Shown) -> str:
     from zonewise.objects.labels import machine_to_labels, render_labels
 
-    return render_labels(
-        machine_to_labels(scan.machine, local_features(open_files(arguments.root)), _label_config(arguments))
-    )
+    return render_labels(machine_to_labels(shown.machine, local_features(shown.files), _label_config(shown.arguments)))
 
 
-def _node_feature(scan: Scan, arguments: Namespace) -> str:
+def _node_feature(shown: _Shown) -> str:
     from zonewise.nfd.worker_config import DEFAULT_WORKER_CONFIG
     from zonewise.objects.features import node_features, published_features
     from zonewise.objects.labels import build_labels
     from zonewise.objects.node_feature import node_feature
     from zonewise.objects.yaml_text import render_yaml
 
-    local, config = local_features(open_files(arguments.root)), _label_config(arguments)
+    local, config = local_features(shown.files), _label_config(shown.arguments)
     worker = config.worker or DEFAULT_WORKER_CONFIG
-    name = _node_name(scan, arguments)
-    features = node_features(scan.machine, arguments.features, local, worker, name)
-    labels = build_labels(scan.machine, features, local, config).values
+    name = _node_name(shown)
+    features = node_features(shown.machine, shown.arguments.features, local, worker, name)
+    labels = build_labels(shown.machine, features, local, config).values
     return render_yaml(node_feature(name, labels, published_features(features, worker)))
 
 
@@ -220,19 +231,19 @@ def _label_config(arguments: Namespace) -> LabelConfig:
     return LabelConfig(device_plugin, worker)
 
 
-def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
+def _nccl(shown: _Shown) -> str:
     from zonewise.objects.nccl import machine_to_nccl
 
-    return machine_to_nccl(scan.machine)
+    return machine_to_nccl(shown.machine)
 
 
-def _svg(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
+def _svg(shown: _Shown) -> str:
     from zonewise.render.svg import render_svg
 
-    return render_svg(scan.machine)
+    return render_svg(shown.machine)
 
 
-FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
+FORMATS: dict[str, Callable[[_Shown], str]] = {
     DEFAULT_FORMAT: _text,
     "svg": _svg,
     "json": _json,
@@ -247,11 +258,11 @@ FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
 # --- arguments of the formats
 
 
-def _node_name(scan: Scan, arguments: Namespace) -> str:
+def _node_name(shown: _Shown) -> str:
     # it would be the wrong name for another machine's capture
-    from_environment = os.environ.get("NODE_NAME") if is_running_machine(arguments.root) else None
+    from_environment = os.environ.get("NODE_NAME") if shown.files.live else None
     # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
-    name: str | None = arguments.node_name or from_environment or (scan.machine.hostname or "").lower() or None
+    name: str | None = shown.arguments.node_name or from_environment or (shown.machine.hostname or "").lower() or None
     if name is None:
         raise CommandError("the machine's hostname is unknown: set the node name with --node-name")
     if len(name) > MAX_NODE_NAME or not re.fullmatch(_NODE_NAME, name):
