@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from support.plain_pods import queued_pod
 from zonewise_common.kube.resources import POD_GROUPS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
@@ -59,14 +62,19 @@ def is_started(cluster: ModelCluster, key: ObjectKey) -> bool:
     return GATE not in cluster.get(key)["spec"]["schedulingGates"]
 
 
+def gated_pod(cluster: ModelCluster, pod: Json, labels: Mapping[str, str] = MappingProxyType({})) -> ObjectKey:
+    """Create a queued pod with more labels and a gate; return its key."""
+    metadata = {name: pod["metadata"][name] for name in ("annotations", "finalizers")}
+    metadata["labels"] = pod["metadata"]["labels"] | {QUEUE: "l"} | dict(labels)
+    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
+    cluster.change(key, gates("a.b/c"))
+    return key
+
+
 @pytest.mark.parametrize("group", ["", "g"])
 def test_pods_start_once_their_gates_are_removed(group: str) -> None:
     cluster = ModelCluster()
-    pod = queued_pod("p", group=group, total=1)
-    metadata = {name: pod["metadata"][name] for name in ("annotations", "finalizers")}
-    metadata["labels"] = pod["metadata"]["labels"] | {QUEUE: "l"}
-    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
-    cluster.change(key, gates("a.b/c"))
+    key = gated_pod(cluster, queued_pod("p", group=group, total=1))
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
     queue.settle()
     assert cluster.workloads()
@@ -79,11 +87,7 @@ def test_pods_start_once_their_gates_are_removed(group: str) -> None:
 def test_the_pods_of_a_pod_group_are_held_by_their_own_gates() -> None:
     cluster = ModelCluster()
     cluster.create(POD_GROUPS, NAMESPACE, "pg", spec={"minMember": 1})
-    pod = queued_pod("p", group="")
-    metadata = {name: pod["metadata"][name] for name in ("annotations", "finalizers")}
-    metadata["labels"] = pod["metadata"]["labels"] | {QUEUE: "l", "scheduling.x-k8s.io/pod-group": "pg"}
-    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
-    cluster.change(key, gates("a.b/c"))
+    key = gated_pod(cluster, queued_pod("p", group=""), {"scheduling.x-k8s.io/pod-group": "pg"})
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
     queue.settle()
     assert [obj["metadata"]["annotations"][GATES] for obj in cluster.workloads()] == ["a.b/c"]
