@@ -96,19 +96,21 @@ def least_fragmentation(layout: Layout, changes: Sequence[ZoneChange], pending: 
     The loss of a shape is the number of its pods that fit in the zone before, less the number that fit after. It is
     weighted by the number of pending pods.
     """
-    rows = _row_count(changes)
-    total, weights = np.zeros(rows, np.int64), sum(entry.pod_count for entry in pending)
+    pod_count = sum(entry.pod_count for entry in pending)
+    total = np.full(_row_count(changes), MAX_NODE_SCORE * pod_count)
     for entry in pending:
         request = alignment_request(layout, entry.shape)
         required = pod_amounts(request) if request.exact and not request.impossible else {}
-        worst = sum(_max_lost_pods(change.amounts, required) for change in changes)
-        lost = np.zeros(rows, np.int64)
-        if worst:
-            for change in changes:
+        if worst := sum(_max_lost_pods(change.amounts, required) for change in changes):
+            lost = _lost_pods(changes[0], required)
+            for change in changes[1:]:
                 lost += _lost_pods(change, required)
-            np.minimum(lost, worst, out=lost)
-        total += entry.pod_count * (MAX_NODE_SCORE - lost * MAX_NODE_SCORE // max(worst, 1))
-    return total // weights
+            lost *= MAX_NODE_SCORE
+            lost //= worst
+            lost *= entry.pod_count
+            total -= lost
+    total //= pod_count
+    return total
 
 
 def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
@@ -120,7 +122,9 @@ def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> 
     free = np.zeros(_row_count(changes))
     for change in changes:
         for index, amount in change.amounts.items():
-            free += (change.before[index] - amount) * view.percent_per_unit[index][rows]
+            percent = (change.before[index] - amount).astype(np.float64)  # faster than a product of two types
+            percent *= view.percent_per_unit[index].take(rows)
+            free += percent
     free /= sum(len(change.amounts) for change in changes)
     np.clip(free, 0, MAX_NODE_SCORE, out=free)  # a whole node may have more free than its largest zone
     return MAX_NODE_SCORE - free.astype(np.int64)
@@ -139,19 +143,18 @@ def whole_groups(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I
 
 def _whole_groups(changes: Sequence[ZoneChange], sizes: I64) -> I64:
     """Return the mean over changes and types of groups; `sizes`: (2, rows) or (2, 1)."""
-    core, cache = sizes
-    total, count = np.zeros(_row_count(changes), np.int64), np.zeros(core.shape, np.int64)
+    core, cache = np.maximum(sizes, 1)
+    whole, count = np.zeros(_row_count(changes), np.int64), np.zeros(core.shape, np.int64)
     for size, counts in ((core, core > 1), (cache, (cache > 1) & (cache != core))):
         for change in changes:
-            cpus = change.amounts.get(CPU, 0)
-            size = np.maximum(size, 1)
-            broken = counts & (cpus % size != 0)  # otherwise each zone loses the same number of groups
-            if broken.any():
+            rest = change.amounts.get(CPU, 0) % size
+            counted = counts & (rest > 0)  # otherwise each zone loses the same number of groups
+            if counted.any():
                 before = change.before[CPU]
-                lost = before // size - (before - cpus) // size - cpus // size
-                total += (MAX_NODE_SCORE - MAX_NODE_SCORE * lost) * broken
-                count += broken
-    return np.where(count > 0, total // np.maximum(count, 1), MAX_NODE_SCORE)
+                whole += counted & (before - before // size * size >= rest)  # faster than a remainder
+                count += counted
+    whole += count == 0
+    return MAX_NODE_SCORE * whole // np.maximum(count, 1)
 
 
 def _row_count(changes: Sequence[ZoneChange]) -> int:

@@ -108,11 +108,12 @@ def _weighted(
     layout = view.layout
     pending_indices = {index for entry in pending for index in pod_amounts(alignment_request(layout, entry.shape))}
     changes = zone_changes(view, steps, rows, pending_indices)
-    fragmentation = zone_fullness(view, rows, changes)
+    total = zone_fullness(view, rows, changes)
     if pending:
-        kept = least_fragmentation(layout, changes, pending)
-        fragmentation = (kept * (100 - FULLNESS_PERCENT) + fragmentation * FULLNESS_PERCENT) // 100
-    total = fragmentation * weights.fragmentation
+        total *= FULLNESS_PERCENT
+        total += least_fragmentation(layout, changes, pending) * (100 - FULLNESS_PERCENT)
+        total //= 100
+    total *= weights.fragmentation
     if weights.closeness:
         total += closeness(view, steps, rows) * weights.closeness
     if weights.whole_groups:
