@@ -55,8 +55,8 @@ class DirectoryFiles:
 
     def __init__(self, directory: str, *, live: bool = False) -> None:
         self.live = live or os.path.realpath(directory) == LIVE_ROOT
-        self._plain_directories: set[str] = set()
-        """Directories that have been reached without a link and without ".."; a path in one of them cannot leave."""
+        self._directories: dict[str, str] = {}
+        """The directories of paths, and where their links lead. A copied tree keeps its links."""
         try:
             # an open descriptor for the root makes every later path shorter to resolve
             self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -86,38 +86,41 @@ class DirectoryFiles:
 
     def link(self, path: str) -> str:
         """Return the text of a symbolic link; see Files."""
-        parent, _, name = _inside(path).rpartition("/")
-        return os.readlink(posixpath.join(self._resolve(parent), name), dir_fd=self._root)
+        path = _inside(path)
+        return os.readlink(path if self.live else self._entry(path), dir_fd=self._root)
 
     def _open(self, path: str, flags: int) -> int:
         path = _inside(path)
         if self.live:
             return os.open(path, flags, dir_fd=self._root)
         flags |= os.O_NOFOLLOW
-        if path.rpartition("/")[0] in self._plain_directories:
-            try:
-                return os.open(path, flags, dir_fd=self._root)
-            except OSError as error:
-                # open(2): O_NOFOLLOW fails with ELOOP on a link, and with ENOTDIR if O_DIRECTORY is set as well
-                if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-                    raise
-        return os.open(self._resolve(path) or ".", flags, dir_fd=self._root)
+        try:
+            return os.open(self._entry(path), flags, dir_fd=self._root)
+        except OSError as error:
+            # open(2): O_NOFOLLOW fails with ELOOP on a link, and with ENOTDIR if O_DIRECTORY is set as well
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+        return os.open(self._resolve(path), flags, dir_fd=self._root)
+
+    def _entry(self, path: str) -> str:
+        """Return a path of the same entry that has no link before its last part; raise OSError for too many links."""
+        parent, _, name = path.rpartition("/")
+        if name == "..":
+            return self._resolve(path)
+        directory = self._directories.get(parent)
+        if directory is None:
+            directory = self._directories[parent] = self._resolve(parent)
+        return f"{directory}/{name}"
 
     def _resolve(self, path: str) -> str:
         """Return the path without its links, whose last part may be absent; raise OSError for too many links."""
-        if self.live:
-            return path
         resolved = resolve(path, self._link)
         if resolved is None:
             raise _os_error(errno.ELOOP, path)
-        directory = resolved.rpartition("/")[0]
-        while directory and directory not in self._plain_directories:
-            self._plain_directories.add(directory)
-            directory = directory.rpartition("/")[0]
-        return resolved
+        return resolved or "."
 
     def _link(self, path: str) -> str | None:
-        if path in self._plain_directories:
+        if self._directories.get(path) == path:
             return None
         try:
             return os.readlink(path, dir_fd=self._root)

@@ -231,6 +231,20 @@ def test_a_sysfs_attribute_takes_one_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(sizes) == 1
 
 
+def test_the_links_of_a_directory_are_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device has dozens of attributes, and each path to it has links."""
+    (tmp_path / "device").mkdir()
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class/eth0").symlink_to("../device")
+    for name in ("mtu", "speed"):
+        (tmp_path / "device" / name).write_text(name)
+    files = DirectoryFiles(str(tmp_path))
+    assert files.read("class/eth0/mtu") == b"mtu"
+    monkeypatch.setattr(os, "readlink", None)  # a call would fail
+    assert files.read("class/eth0/speed") == b"speed"
+    assert sorted(files.names("device")) == ["mtu", "speed"]
+
+
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
     """A FIFO in place of a file is read as empty at once, instead of waiting for a writer."""
     (tmp_path / "sys").mkdir()
