@@ -13,8 +13,11 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from zonewise.machine.capture.recording import RecordingFiles, Tree
 from zonewise.machine.capture.scrubber import NotScrubbed, Scrubber
+from zonewise.machine.collectors.gpu.amd_ras import ras_files
+from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
+from zonewise.machine.reader import Reader
 from zonewise.machine.replay import ERRORS, LINK, NAMES, Operation, render_errors
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.capture.recording import Entries
     from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
 
 ALSO_CAPTURED = (
     # the distribution: NFD has labels for it, and it explains many differences between machines
@@ -100,7 +104,8 @@ def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
     """Return the file tree of a capture. Raises CaptureError if an identifier would remain in it."""
     added = {**_nvml(files), **_kernel_log(files)}
     recording = RecordingFiles(files, added)
-    Scanner(recording, explain=True).scan()
+    machine = Scanner(recording, explain=True).scan().machine
+    _read_error_counts(Reader(recording), machine)
     for pattern in (*added, *ALSO_CAPTURED):
         _read_all(recording, pattern)
     tree = Tree(files)
@@ -143,6 +148,14 @@ def _kernel_log(files: Files) -> dict[str, bytes]:
         return {CAPTURED: relevant_lines() if files.live else files.read(CAPTURED)}
     except OSError:
         return {}
+
+
+def _read_error_counts(read: Reader, machine: Machine) -> None:
+    """Read the error counts of AMD GPUs, unless a read would change them."""
+    for gpu in machine.gpus:
+        if gpu.vendor == "amd" and gpu.address is not None:
+            for path in ras_files(read, f"{DEVICES}/{gpu.address}").values():
+                read.raw(path)
 
 
 def _read_all(files: Files, pattern: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.machine.collectors.gpu.amd_ras import MEMORY_BLOCK, error_counts, ras_files
 from zonewise.machine.collectors.gpu.drm import KFD, drm_numbers, module_version, natural_number
 from zonewise.machine.collectors.gpu.kfd import KfdGpu, kfd_gpus, xgmi_links
 from zonewise.machine.collectors.pci.functions import DEVICES
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _DRIVER = "amdgpu"
 _UUID_RULE = "GPU- and the unique id in 16 hexadecimal digits, as ROCm names it"
-_ERRORS = re.compile(r"(ue|ce): (\d{1,19})")
 _FUNCTION = re.compile(r"\.[0-7]$")
 
 _WITNESSES = {
@@ -141,13 +141,14 @@ def _partition(read: Reader, path: str, fact: str) -> str | None:
 
 def _health(read: Reader, path: str, fact: str) -> Health | None:
     replays = natural_number(read, f"{path}/pcie_replay_count", fact=f"{fact}.health.pcie_replays")
-    errors_path = f"{path}/ras/umc_err_count"
-    text = read.text(
-        errors_path, fact=f"{fact}.health", rule="uncorrected (ue) and corrected (ce) errors of the memory"
-    )
-    errors = {kind: int(number) for kind, number in _ERRORS.findall(text or "")}
-    if text is not None and len(errors) < 2:
-        read.problem(errors_path, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
+    errors_path = ras_files(read, path).get(MEMORY_BLOCK)
+    errors: dict[str, int] = {}
+    if errors_path is not None:
+        rule = "uncorrected (ue) and corrected (ce) errors of the memory"
+        text = read.text(errors_path, fact=f"{fact}.health", rule=rule)
+        errors = error_counts(text)
+        if text is not None and len(errors) < 2:
+            read.problem(errors_path, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
     if replays is None and not errors:
         return None
     return Health(ecc_corrected=errors.get("ce"), ecc_uncorrected=errors.get("ue"), pcie_replays=replays)

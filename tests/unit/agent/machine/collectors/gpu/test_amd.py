@@ -102,6 +102,23 @@ def test_an_attribute_lost_beside_its_sibling_is_reported() -> None:
     assert discovered.gpus[0].model is None
 
 
+def test_errors_with_the_accelerator_check_architecture() -> None:
+    """The driver then has other files, which also count deferred errors."""
+    own = amd_tree(ADDRESS, **{"ras/umc_err_count": None, "ras/aca_umc": "ue: 3\nce: 4\nde: 5"})
+    health = GpuScan(amd(ADDRESS), own).gpus[0].health
+    assert health is not None
+    assert (health.ecc_uncorrected, health.ecc_corrected) == (3, 4)
+
+
+@pytest.mark.parametrize("state", ["suspended", "suspending", "resuming"])
+def test_a_gpu_that_sleeps_has_unknown_errors(state: str) -> None:
+    """Its registers read as ones, which the driver would count."""
+    discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **{"power/runtime_status": state}))
+    health = discovered.gpus[0].health
+    assert health is not None
+    assert (health.ecc_uncorrected, health.pcie_replays, discovered.problems) == (None, 2, [])
+
+
 @pytest.mark.parametrize("content", ["ue: x", "ue: 1", "garbage"])
 def test_counts_that_are_not_numbers_are_reported(content: str) -> None:
     """A partly readable count does not give the other part."""
