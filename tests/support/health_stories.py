@@ -19,6 +19,7 @@ from zonewise.health.types import (
     NicReading,
     PodName,
     PortReading,
+    RasReading,
 )
 from zonewise.machine.kernel_log import LogRecord
 
@@ -44,6 +45,7 @@ HEALTHY = HardwareObservation(
     cpus=CpuReading(96, (), {"package 0": 7}),
     memory_total=512 << 30,
     machine_id="machine-1",
+    ras={FIRST: RasReading({"umc": 0, "gfx": 0}, {"umc": 0, "gfx": 0})},
 )
 
 

@@ -55,11 +55,7 @@ def counter_name(device: object, counter: str) -> str:
 
 def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]]:
     """Yield the counters in an observation."""
-    for address, gpu in (observation.gpus or {}).items():
-        for counter in (*RESET_COUNTERS, "nvlink_errors"):
-            value: int | None = getattr(gpu, counter)
-            if value is not None:
-                yield counter_name(f"gpu {address}", counter), value
+    yield from _gpu_counters(observation)
     for name, port in observation.ports.items():
         for counter in PORT_COUNTERS:
             if counter in port.counters:
@@ -68,6 +64,17 @@ def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]
         yield counter_name("memory", f"corrected {name}"), value
     for name, value in observation.cpus.throttles.items():
         yield counter_name("cpu", f"throttles {name}"), value
+
+
+def _gpu_counters(observation: HardwareObservation) -> Iterator[tuple[str, int]]:
+    for address, gpu in (observation.gpus or {}).items():
+        for counter in (*RESET_COUNTERS, "nvlink_errors"):
+            value: int | None = getattr(gpu, counter)
+            if value is not None:
+                yield counter_name(f"gpu {address}", counter), value
+    for address, ras in observation.ras.items():
+        for block, count in ras.corrected.items():
+            yield counter_name(f"gpu {address}", f"ras {block}"), count
 
 
 def advance(counters: Mapping[str, Counter], observation: HardwareObservation) -> Counters:

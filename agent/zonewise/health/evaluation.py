@@ -18,9 +18,10 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.health.amd_rules import amd_signs
 from zonewise.health.baseline import learn
 from zonewise.health.counters import advance, reset_gpus
-from zonewise.health.event_rules import event_sign
+from zonewise.health.event_rules import DRIVER_RESET, event_sign
 from zonewise.health.fabric_rules import fabric_signs
 from zonewise.health.gpu_rules import gpu_signs
 from zonewise.health.holders import current_holders, holders_at, observe_holders
@@ -77,6 +78,7 @@ def evaluate(
     hits = note_hits(state.hits, events, holders, now, suspicion)
     conditions = [
         *gpu_signs(observation, expected, counters),
+        *amd_signs(observation, counters),
         *fabric_signs(observation, expected, counters),
         *host_signs(observation, expected, counters),
         *suspicion_signs(hits, suspicion),
@@ -108,6 +110,8 @@ def _faults_after(
     faults = {fault.key: _seen_reset(fault, reset) for fault in state.faults}
     present = _merge_conditions(faults, conditions, observation)
     for sign in events:
+        if sign.rule == DRIVER_RESET:
+            faults = {key: _seen_reset(fault, frozenset({sign.device.name})) for key, fault in faults.items()}
         faults[sign.key] = _attributed(_with_event(faults.get(sign.key), sign, observation), holders)
         present.add(sign.key)
     remaining = {key: fault for key, fault in faults.items() if key in present or not _ends(fault, observation)}

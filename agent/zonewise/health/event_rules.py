@@ -15,6 +15,9 @@ _APPLICATION_SETTLE = 600.0
 """Seconds for which an XID caused by a program is shown, as in gpud (docs/COMPONENTS.md)."""
 _FATAL = Severity.FAILED, Clearing.RESET
 _DRIVER_SOURCE = "kernel-open/nvidia/nv.c of the open kernel modules"
+DRIVER_RESET = "gpu-reset"
+"""The rule of a successful reset by the driver, which ends faults that last until a reset."""
+_AMDGPU = "kernel drivers/gpu/drm/amd/amdgpu"
 _NVSWITCH = "NVIDIA Fabric Manager user guide, appendix D (docs.nvidia.com/datacenter/tesla)"
 
 
@@ -63,6 +66,34 @@ def _init_failed(event: DeviceEvent) -> Sign:
     return _sign(event, "init-failed", Verdict.UNKNOWN, _FATAL[0], "the driver cannot start the GPU", basis, _FATAL[1])
 
 
+def _page_fault(event: DeviceEvent) -> Sign:
+    """Return the sign for an access to an unmapped address; without a process it is an access of the driver."""
+    verdict = Verdict.DRIVER if event.code == 0 else Verdict.APPLICATION
+    basis = "kernel Documentation/gpu/amdgpu/debugging.rst"
+    sign = _sign(event, "page-fault", verdict, Severity.NOTE, "memory page fault", basis, Clearing.QUIET)
+    return sign._replace(settle=_APPLICATION_SETTLE)
+
+
+def _ras_fatal(event: DeviceEvent) -> Sign:
+    basis = f"{_AMDGPU}/amdgpu_ras.c amdgpu_ras_global_ras_isr"
+    return _sign(event, "ras-fatal", Verdict.HARDWARE, _FATAL[0], "uncorrected error of the GPU", basis, _FATAL[1])
+
+
+def _driver_reset(event: DeviceEvent) -> Sign:
+    basis, message = f"{_AMDGPU}/amdgpu_device.c", "the driver has reset the GPU"
+    return _sign(event, DRIVER_RESET, Verdict.UNKNOWN, Severity.NOTE, message, basis, Clearing.QUIET)
+
+
+def _reset_failed(event: DeviceEvent) -> Sign:
+    basis, message = f"{_AMDGPU}/amdgpu_device.c", "the driver could not reset the GPU"
+    return _sign(event, "reset-failed", Verdict.UNKNOWN, _FATAL[0], message, basis, _FATAL[1])
+
+
+def _wedged(event: DeviceEvent) -> Sign:
+    basis = "kernel Documentation/gpu/drm-uapi.rst, Device Wedging"
+    return _sign(event, "wedged", Verdict.UNKNOWN, _FATAL[0], "the driver cannot use the GPU", basis, _FATAL[1])
+
+
 def _aer(event: DeviceEvent) -> Sign:
     severity, clearing = _FATAL if event.fatal else (Severity.DEGRADED, Clearing.QUIET)
     basis = "kernel Documentation/PCI/pcieaer-howto.rst"
@@ -91,6 +122,11 @@ _RULES: dict[str, Callable[[DeviceEvent], Sign]] = {
     "sxid": _sxid,
     "off-bus": _off_bus,
     "init-failed": _init_failed,
+    "page-fault": _page_fault,
+    "ras-fatal": _ras_fatal,
+    "gpu-reset": _driver_reset,
+    "reset-failed": _reset_failed,
+    "wedged": _wedged,
     "aer": _aer,
     "nic-health": _nic_health,
     "memory-failure": _memory_failure,

@@ -1,8 +1,9 @@
 """Device events in lines of the kernel log.
 
 Formats: NVRM lines of the open kernel modules (src/nvidia/src/kernel/gpu/gpu.c, gpu/rc/kernel_rc.c,
-kernel-open/nvidia/nv.c), AER of drivers/pci/pcie/aer.c, health of drivers/net/ethernet/mellanox/mlx5/core/health.c, and
-memory failures of mm/memory-failure.c. A line in another format is not an event.
+kernel-open/nvidia/nv.c), drivers/gpu/drm/amd/amdgpu (amdgpu_device.c, amdgpu_ras.c, gmc_v9_0.c), wedged GPUs of
+drivers/gpu/drm/drm_drv.c, AER of drivers/pci/pcie/aer.c, health of drivers/net/ethernet/mellanox/mlx5/core/health.c,
+and memory failures of mm/memory-failure.c. A line in another format is not an event.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}{_MIG_INSTANCE}\): (?P<code>\d{{1,{_M
 _SXID = re.compile(rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}}), (?P<rest>Fatal|Non-fatal)\b")
 _OFF_BUS = re.compile(rf"NVRM: .*?GPU (?:at )?{_ADDRESS}.*fallen off the bus")
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_ADDRESS}: RmInitAdapter failed")
+_AMDGPU = rf"\bamdgpu {_ADDRESS}: (?:amdgpu: )?"  # some releases repeat the driver's name
+_PAGE_FAULT = re.compile(
+    rf"{_AMDGPU}\[\w+\] (?:(?:no-)?retry )?page fault \(src_id:\d+ .*?\bpasid:(?P<code>\d{{1,10}})"
+)
+_RAS_FATAL = re.compile(rf"{_AMDGPU}(?:\{{\d+\}} ?)?[Uu]ncorrectable hardware error ?\(ERREVENT_ATHUB_INTERRUPT\)")
+_GPU_RESET = re.compile(rf"{_AMDGPU}GPU reset\(\d+\) succeeded")
+_RESET_FAILED = re.compile(rf"{_AMDGPU}GPU reset\(\d+\) failed")
+_WEDGED = re.compile(rf"\b\w+ {_ADDRESS}: \[drm\] device wedged, needs recovery")
 _AER = re.compile(  # older kernels print "Uncorrected", newer ones "Uncorrectable"
     rf"(?P<driver>[\w-]+) {_ADDRESS}: (?:AER: )?PCIe Bus Error: severity=Uncorrect(?:ed|able) \((?P<rest>[\w-]+)"
 )
@@ -83,6 +92,10 @@ def _gpu(kind: str) -> Callable[[re.Match[str]], DeviceEvent]:
     return lambda match: DeviceEvent(kind, DeviceId(GPU, _address(match)), None)
 
 
+def _page_fault(match: re.Match[str]) -> DeviceEvent:
+    return _gpu("page-fault")(match)._replace(code=int(match["code"]))
+
+
 def _aer(match: re.Match[str]) -> DeviceEvent:
     address, driver = _address(match), match["driver"]
     kind = GPU if driver in _GPU_DRIVERS else NIC if driver in _NIC_DRIVERS else NODE
@@ -103,6 +116,11 @@ _EVENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], DeviceEvent]], .
     (_SXID, _sxid),
     (_OFF_BUS, _gpu("off-bus")),
     (_INIT_FAILED, _gpu("init-failed")),
+    (_PAGE_FAULT, _page_fault),
+    (_RAS_FATAL, _gpu("ras-fatal")),
+    (_GPU_RESET, _gpu("gpu-reset")),
+    (_RESET_FAILED, _gpu("reset-failed")),
+    (_WEDGED, _gpu("wedged")),
     (_MLX5, _nic),
     (_AER, _aer),
     (_MEMORY, _memory),

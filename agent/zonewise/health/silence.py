@@ -30,6 +30,8 @@ def _lacks_value(sign: Sign, observation: HardwareObservation) -> bool:
         case "nvml":
             gpu = (observation.gpus or {}).get(name)
             lacks = gpu is None or gpu.lost or _failing_query(sign.source, gpu)
+        case "ras":
+            lacks = _lacks_count(sign, observation)
         case "pci":
             lacks = _lacks_pci_value(sign, observation)
         case "infiniband":
@@ -52,6 +54,12 @@ def _failing_query(source: str, gpu: GpuReading) -> bool:
     """Return whether the query for a value failed; a query that the GPU does not support has not failed."""
     call = "nvmlDeviceGetFieldValues" if source.startswith("NVML_FI_") else source
     return any(error.startswith(f"{call}:") for error in gpu.errors)
+
+
+def _lacks_count(sign: Sign, observation: HardwareObservation) -> bool:
+    """Return whether the count of a block that the evidence names is unknown."""
+    ras = observation.ras.get(sign.device.name)
+    return ras is None or any(text.partition(":")[0] not in ras.uncorrected for text in sign.evidence)
 
 
 def _lacks_pci_value(sign: Sign, observation: HardwareObservation) -> bool:

@@ -169,6 +169,13 @@ class GpuReading(NamedTuple):
     """Queries that failed with an error of the GPU."""
 
 
+class RasReading(NamedTuple):
+    """Errors of an AMD GPU since its driver was loaded, by block: "umc" is its memory, "gfx" its compute units."""
+
+    corrected: dict[str, int] = {}  # noqa: RUF012 -- never written to
+    uncorrected: dict[str, int] = {}  # noqa: RUF012 -- never written to
+
+
 class LinkReading(NamedTuple):
     """The current PCI Express link of a device."""
 
@@ -219,7 +226,8 @@ class DeviceEvent(NamedTuple):
     """An event that the kernel log or NVML reported."""
 
     kind: str
-    """"xid", "sxid", "off-bus", "init-failed", "aer", "nic-health" or "memory-failure"."""
+    """"xid", "sxid", "off-bus", "init-failed", "page-fault", "ras-fatal", "gpu-reset", "reset-failed", "wedged", "aer",
+    "nic-health" or "memory-failure"."""
     device: DeviceId
     at: float | None
     """Time of the event; None if the source has no time."""
@@ -264,6 +272,8 @@ class HardwareObservation(NamedTuple):
     """Readers that gave no result now: "pci", "nvml", "memory" or "cpu"."""
     machine_id: str = ""
     """Digest of the firmware's identifier of the machine; empty if unknown."""
+    ras: dict[str, RasReading] = {}  # noqa: RUF012 -- as above
+    """Error counts of AMD GPUs by address; a GPU whose counts cannot be read is absent."""
 
 
 class Baseline(NamedTuple):

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 DEVICE = "/dev/kmsg"
 CAPTURED = "zonewise/kernel.log"
 """The path of the relevant lines in a capture, below its root."""
-RELEVANT = re.compile(r"NVRM:|SXid|AER: |PCIe Bus Error|mlx5_core .*health|EDAC|Memory failure:|\bmce:|Hardware Error")
+RELEVANT = re.compile(
+    r"NVRM:|SXid|AER: |PCIe Bus Error|mlx5_core .*health|EDAC|Memory failure:|\bmce:|Hardware Error"
+    r"|amdgpu .*(?:page fault \(src_id|GPU reset\(|ERREVENT_ATHUB_INTERRUPT)|device wedged,"
+)
 """Records about devices: other parts of a log are neither captured nor interpreted."""
 
 _KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt

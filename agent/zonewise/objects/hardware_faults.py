@@ -37,7 +37,7 @@ _KINDS = {
 }
 _DRIFTS = frozenset({"gpu-vanished", "nic-vanished", "memory-missing", "cpus-offline"})
 _FABRIC_RULES = frozenset({"nvlinks-inactive", "nvlink-errors-rising", "pcie-width", "pcie-speed"})
-_ACRONYMS = frozenset({"xid", "sxid", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
+_ACRONYMS = frozenset({"xid", "sxid", "ras", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
 _MAX_MESSAGE = 1000
 _STATUSES = {Verdict.HARDWARE: "True", Verdict.DRIVER: "True", Verdict.APPLICATION: "False", Verdict.UNKNOWN: "Unknown"}
 

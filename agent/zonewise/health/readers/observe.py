@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from zonewise.health.readers.amd_gpus import read_ras
 from zonewise.health.readers.balloons import has_balloon
 from zonewise.health.readers.cpu_state import read_cpus
 from zonewise.health.readers.edac import meminfo_bytes, read_memory
@@ -91,4 +92,5 @@ def observe(
         events,
         frozenset(reader for reader, is_silent in silence.items() if is_silent),
         read_machine_id(files),
+        read_ras(read, machine),
     )

@@ -24,9 +24,11 @@ _HOST_FILES = ("proc/sys/kernel/hostname", "proc/sys/kernel/domainname", "etc/ho
 _COMMAND_LINE = "proc/cmdline"
 _PRIVATE_LOG_WORDS = re.compile(
     r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)|(?<=\bPPIN: )\w+|(?<=[Ss]erial [Nn]umber: )[^\n]+"
+    r"|(?<=for process )[^\n]+?(?=\)?(?:\n|$))"
 )
-"""Names of processes; the inventory number of a processor (kernel arch/x86/kernel/cpu/mce/core.c); serial numbers of
-GPU boards, from NVIDIA's driver, and of PCI Express devices (kernel drivers/firmware/efi/cper.c)."""
+"""Names of processes, in the last case with their ids; the inventory number of a processor (kernel
+arch/x86/kernel/cpu/mce/core.c); serial numbers of GPU boards, from NVIDIA's driver, and of PCI Express devices (kernel
+drivers/firmware/efi/cper.c)."""
 _MODULES = "proc/modules"
 _REMOVED = "removed"
 

@@ -35,6 +35,7 @@ from zonewise.health.types import (
     MemoryReading,
     NicReading,
     PodName,
+    RasReading,
     Severity,
     Verdict,
 )
@@ -281,6 +282,57 @@ def test_xids_of_mig_devices_hit_only_the_pods_that_hold_these() -> None:
         story.observe(events=(event._replace(instance="0"), event._replace(instance="2/0")))
         assert [fault.pods for fault in story.state.active] == [(pods[0], pods[2])]
     assert story.state.hits == ()
+
+
+AMD = "amdgpu 0000:3b:00.0: amdgpu: "
+ATHUB, FAILED, SUCCEEDED = (
+    AMD + text
+    for text in (
+        "uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+        "GPU reset(1) failed",
+        "GPU reset(2) succeeded!",
+    )
+)
+
+
+def logged(at: float, *lines: str) -> dict[str, Any]:
+    return {"events": tuple(device_events(LogRecord(None, at, line) for line in lines))}
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_reset_by_the_driver_ends_what_lasts_until_a_reset(together: bool) -> None:
+    """It may be logged in the same moment as the fault, and it ends no fault of another GPU."""
+    story = Story(restarts=True)
+    story.observe(gpus=None, **logged(story.now, ATHUB.replace(FIRST, SECOND), ATHUB, FAILED))
+    if together:
+        story.observe(gpus=None, **logged(story.now, ATHUB, FAILED, SUCCEEDED))
+    else:
+        assert story.last(7200.0, gpus=None).state.active
+        assert set(story.rules) == {"ras-fatal", "reset-failed"}
+        story.observe(gpus=None, **logged(story.now, SUCCEEDED))
+    story.last(1200.0, gpus=None)
+    assert [(fault.sign.device.name, fault.sign.rule) for fault in story.state.active] == [(SECOND, "ras-fatal")]
+
+
+def test_a_fault_after_a_reset_is_not_ended_by_it() -> None:
+    story = Story(restarts=True)
+    story.observe(gpus=None, **logged(story.now, SUCCEEDED, ATHUB))
+    story.last(7200.0, gpus=None)
+    assert story.rules == ["ras-fatal"]
+
+
+def test_errors_that_an_amd_gpu_counts() -> None:
+    """Uncorrected ones are a fault until the driver is loaded again; corrected ones a note if there are many."""
+    story = Story(restarts=True)
+    story.observe(ras={FIRST: RasReading({"umc": 999, "gfx": 0}, {"umc": 0, "gfx": 0})})
+    assert story.rules == []
+    story.observe(ras={FIRST: RasReading({"umc": 1000, "gfx": 0}, {"umc": 0, "gfx": 2})})
+    signs = {fault.sign.rule: fault.sign for fault in story.state.active}
+    assert set(signs) == {"ras-uncorrected", "ras-corrected-rising"}
+    assert signs["ras-uncorrected"].evidence == ("gfx: 2 uncorrected errors",)
+    assert signs["ras-corrected-rising"].evidence == ("umc: 1000 within an hour",)
+    story.last(7200.0)
+    assert story.rules == []
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from zonewise.health.event_rules import event_sign
 from zonewise.health.kernel_events import device_events
-from zonewise.health.types import Severity
-from zonewise.machine.kernel_log import parse_records
+from zonewise.health.types import Severity, Verdict
+from zonewise.machine.kernel_log import RELEVANT, parse_records
 
 LINES = [
     ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.", "gpu 0000:3b:00.0", "xid-79"),
@@ -30,6 +30,19 @@ LINES = [
      "node pci 0000:3a:00.0", "pcie-uncorrected"),
     ("nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Receiver ID)",
      "gpu 0000:3b:00.0", "pcie-uncorrected"),
+    ("amdgpu 0000:83:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:40 vmid:8 pasid:32776, for process a",
+     "gpu 0000:83:00.0", "page-fault"),
+    ("amdgpu 0000:0a:00.0: [mmhub0] retry page fault (src_id:0 ring:0 vmid:1 pasid:32769, for process X pid 4118",
+     "gpu 0000:0a:00.0", "page-fault"),
+    ("amdgpu 0000:0a:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:0 vmid:0 pasid:0, for process  pid 0 thread  pid",
+     "gpu 0000:0a:00.0", "page-fault"),
+    ("amdgpu 0000:e3:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+     "gpu 0000:e3:00.0", "ras-fatal"),
+    ("amdgpu 0000:e3:00.0: amdgpu: {7}uncorrectable hardware error (ERREVENT_ATHUB_INTERRUPT) detected!",
+     "gpu 0000:e3:00.0", "ras-fatal"),
+    ("amdgpu 0000:06:00.0: amdgpu: GPU reset(2) succeeded!", "gpu 0000:06:00.0", "gpu-reset"),
+    ("amdgpu 0000:06:00.0: amdgpu: GPU reset(2) failed", "gpu 0000:06:00.0", "reset-failed"),
+    ("xe 0000:0c:00.0: [drm] device wedged, needs recovery", "gpu 0000:0c:00.0", "wedged"),
     ("mlx5_core 0000:5e:00.0: poll_health:817: device's health compromised - reached miss count",
      "nic 0000:5e:00.0", "nic-firmware"),
     ("Memory failure: 0x1f3a5: recovery action for dirty LRU page: Recovered", "memory", "memory-failure"),
@@ -56,6 +69,27 @@ def test_an_xid_of_a_mig_device_names_its_instance(attribution: str, instance: s
     line = f"NVRM: Xid (PCI:0000:3b:00{attribution}): 31, pid=4242, name=python, Ch 00000008"
     (event,) = device_events(parse_records(line, None))
     assert (event.instance, event_sign(event, 1.0).instance) == (instance, instance)
+
+
+@pytest.mark.parametrize(("line", "_", "rule"), LINES)
+def test_the_line_of_an_event_is_captured(line: str, _: str, rule: str) -> None:
+    assert RELEVANT.search(line), rule
+
+
+@pytest.mark.parametrize(("pasid", "verdict"), [(32776, Verdict.APPLICATION), (0, Verdict.DRIVER)])
+def test_a_page_fault_without_a_process_is_the_drivers(pasid: int, verdict: Verdict) -> None:
+    line = f"amdgpu 0000:83:00.0: [gfxhub0] no-retry page fault (src_id:0 ring:40 vmid:8 pasid:{pasid}, for process"
+    (event,) = device_events(parse_records(line, None))
+    assert (event_sign(event, 1.0).verdict, event_sign(event, 1.0).severity) == (verdict, Severity.NOTE)
+
+
+@pytest.mark.parametrize("line", [
+    "xe 0000:0c:00.0: [drm] device wedged, but recovered through reset",
+    "amdgpu 0000:04:00.0: [drm] device wedged, but no recovery needed",
+    "amdgpu 0000:0b:00.0: amdgpu: no uncorrectable hardware errors detected in umc block",
+])  # fmt: skip
+def test_a_line_about_a_working_gpu_is_no_event(line: str) -> None:
+    assert list(device_events(parse_records(line, None))) == []
 
 
 @pytest.mark.parametrize("word", ["Uncorrected", "Uncorrectable"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.health_stories import ETHERNET, FIRST, HCA, HEALTHY, SECOND, Story, gpu
-from zonewise.health.types import CpuReading, LinkReading, MemoryReading, NicReading
+from zonewise.health.types import CpuReading, LinkReading, MemoryReading, NicReading, RasReading
 
 PORT = HEALTHY.ports["mlx5_0/1"]
 LINKS = {address: link for address, link in HEALTHY.links.items() if address != HCA}
@@ -15,6 +15,7 @@ WIDTH = {"links": {**HEALTHY.links, HCA: LinkReading(32.0, 8)}}
 DOWN = {"ports": {"mlx5_0/1": PORT._replace(state="DOWN", physical_state="Polling")}}
 NO_CARRIER = {"nics": {"eth0": NicReading(ETHERNET, False, None)}}
 THROTTLED = {"cpus": CpuReading(96, (), {"package 0": 5007})}
+UMC_ALONE = RasReading({"umc": 0}, {"umc": 0})
 FIRST_OF_GPUS = {"gpus": {SECOND: (HEALTHY.gpus or {})[SECOND]}}
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -26,6 +27,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("the link has no width", WIDTH, {"links": {**LINKS, HCA: LinkReading(32.0, 0)}}),
     ("no bus is shown", {"pci": (HEALTHY.pci or frozenset()) - {FIRST}}, {"pci": None}),
     ("NVML leaves the GPU out", gpu(ecc_uncorrected=1), FIRST_OF_GPUS),
+    ("the counts of the GPU cannot be read", {"ras": {FIRST: RasReading({}, {"umc": 1})}}, {"ras": {}}),
+    ("one count of the GPU cannot be read", {"ras": {FIRST: RasReading({}, {"gfx": 1})}}, {"ras": {FIRST: UMC_ALONE}}),
     ("the EDAC driver is gone", {"memory": MemoryReading({}, {"mc0/dimm1": 1}, 0)}, {"memory": MemoryReading()}),
     ("/proc/meminfo lacks it", {"memory": MemoryReading(poisoned=4096)}, {"memory": MemoryReading()}),
     ("/proc/meminfo is absent", {"memory_total": 1 << 30}, {"memory_total": None}),

@@ -100,6 +100,7 @@ def test_lines_that_name_the_machine(path: str, before: bytes, after: bytes) -> 
     b"NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=<my model>, Ch 00000008",
     b"mce: [Hardware Error]: CPU 3: Machine Check: 0 PPIN: <2b8f0c1d5e>",
     b"{1}[Hardware Error]:   serial number: <0x0123, 0x4567>",
+    b"amdgpu 0000:83:00.0: [gfxhub0] page fault (src_id:0 pasid:7, for process <my app pid 77 thread my app pid 77>)",
     b"Memory failure: 0x1f: Sending SIGBUS to <my:app>:77 due to hardware memory corruption",
 ])  # fmt: skip
 def test_the_kernel_log_names_neither_parts_nor_processes(line: bytes) -> None:
