@@ -26,8 +26,8 @@ _PRIVATE_LOG_WORDS = re.compile(
     r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)|(?<=\bPPIN: )\w+|(?<=[Ss]erial [Nn]umber: )[^\n]+"
     r"|(?<=for process )[^\n]+?(?=\)?(?:\n|$))"
 )
-"""Names of processes, in the last case with their ids; the inventory number of a processor (kernel
-arch/x86/kernel/cpu/mce/core.c); serial numbers of GPU boards, from NVIDIA's driver, and of PCI Express devices (kernel
+"""Names of processes, in lines of AMD's driver with their ids. The inventory number of a processor (kernel
+arch/x86/kernel/cpu/mce/core.c). Serial numbers of GPU boards, from NVIDIA's driver, and of PCI Express devices (kernel
 drivers/firmware/efi/cper.c)."""
 _MODULES = "proc/modules"
 _REMOVED = "removed"
