@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FIRST, SECOND, HCA, ETHERNET = "0000:3b:00.0", "0000:86:00.0", "0000:5e:00.0", "0000:18:00.0"
+SWITCH = "0000:39:00.0"
+"""The port of the switch above the first GPU, towards the host."""
 FIRST_GPU, SECOND_GPU = DeviceId(GPU, FIRST), DeviceId(GPU, SECOND)
 POD = PodName("team", "train-7x2bq", "main")
 START = 1_700_000_000.0
@@ -38,7 +40,7 @@ HEALTHY = HardwareObservation(
     frozenset({FIRST, SECOND, HCA, ETHERNET}),
     frozenset({FIRST, SECOND}),
     frozenset({HCA, ETHERNET}),
-    links={address: LinkReading(32.0, 16) for address in (FIRST, SECOND, HCA)},
+    links={address: LinkReading(32.0, 16) for address in (FIRST, SECOND, HCA, SWITCH)},
     ports={"mlx5_0/1": PortReading("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 2})},
     nics={"eth0": NicReading(ETHERNET, True, 25000)},
     memory=MemoryReading({"mc0/dimm1": 0}, {"mc0/dimm1": 0}, 0),
@@ -46,6 +48,7 @@ HEALTHY = HardwareObservation(
     memory_total=512 << 30,
     machine_id="machine-1",
     ras={FIRST: RasReading({"umc": 0, "gfx": 0}, {"umc": 0, "gfx": 0})},
+    switch_ports=frozenset({SWITCH}),
 )
 
 

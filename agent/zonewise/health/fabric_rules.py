@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.health.counters import counter_name
 from zonewise.health.gpu_rules import IDLE
-from zonewise.health.types import GPU, NIC, PORT, DeviceId, Severity, Sign, Verdict
+from zonewise.health.types import GPU, NIC, NODE, PORT, DeviceId, Severity, Sign, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator
         best = baseline.links.get(address)
         if best is None:
             continue
-        device = DeviceId(GPU if address in observation.gpu_addresses else NIC, address)
+        device = _device(observation, address)
         directory = f"/sys/bus/pci/devices/{address}"
         if link.width is not None and best.width is not None and 0 < link.width < best.width:
             yield _link(
@@ -73,10 +73,18 @@ def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator
             )
 
 
+def _device(observation: HardwareObservation, address: str) -> DeviceId:
+    if address in observation.switch_ports:
+        return DeviceId(NODE, f"pci {address}")
+    return DeviceId(GPU if address in observation.gpu_addresses else NIC, address)
+
+
 def _speed_counts(observation: HardwareObservation, address: str) -> bool:
-    """Return whether a lower speed is a sign: GPUs lower it when idle, which only NVML shows."""
+    """Return whether a lower speed is a sign: GPUs, and switches on their cards, lower it when idle, which only NVML
+    shows.
+    """
     if address not in observation.gpu_addresses:
-        return True
+        return address not in observation.switch_ports
     gpu = (observation.gpus or {}).get(address)
     return gpu is not None and gpu.clocks_event_reasons is not None and not gpu.clocks_event_reasons & IDLE
 

@@ -258,7 +258,7 @@ class HardwareObservation(NamedTuple):
     lost: frozenset[str] = frozenset()
     """GPUs on the bus that the driver cannot reach."""
     links: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above
-    """Links of GPUs and NICs, by address."""
+    """Links of GPUs, NICs and the switches above them, by address."""
     ports: dict[str, PortReading] = {}  # noqa: RUF012 -- as above
     """Ports by "device/port"."""
     nics: dict[str, NicReading] = {}  # noqa: RUF012 -- as above
@@ -274,6 +274,8 @@ class HardwareObservation(NamedTuple):
     """Digest of the firmware's identifier of the machine; empty if unknown."""
     ras: dict[str, RasReading] = {}  # noqa: RUF012 -- as above
     """Error counts of AMD GPUs by address; a GPU whose counts cannot be read is absent."""
+    switch_ports: frozenset[str] = frozenset()
+    """Addresses in `links` of the switches' ports towards the host."""
 
 
 class Baseline(NamedTuple):

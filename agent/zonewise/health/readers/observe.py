@@ -12,7 +12,7 @@ from zonewise.health.readers.edac import meminfo_bytes, read_memory
 from zonewise.health.readers.hot_plugged import hot_plugged_nics
 from zonewise.health.readers.netdevs import read_nics
 from zonewise.health.readers.nvml_gpus import gpu_readings
-from zonewise.health.readers.pci_links import read_addresses, read_links
+from zonewise.health.readers.pci_links import read_addresses, read_links, upstream_ports
 from zonewise.health.readers.rdma_ports import read_ports
 from zonewise.health.types import HardwareObservation
 from zonewise.machine.physical_nics import physical_netdevs, physical_rdma, virtual_functions
@@ -66,6 +66,7 @@ def observe(
     on_bus = read_addresses(read)
     expected = (gpu_addresses - virtual_functions(machine)) | nic_addresses | {device.address or "" for device in rdma}
     nics = (nic for nic in machine.nics if nic.address in nic_addresses and nic.presence == "netdev")
+    switch_ports = upstream_ports(machine, expected)
     gpus = gpu_readings(facts)
     memory = read_memory(read)
     cpus, memory_total = read_cpus(read, machine), meminfo_bytes(read, "MemTotal")
@@ -83,7 +84,7 @@ def observe(
         gpu_addresses,
         expected - gpu_addresses - hot_plugged_nics(machine),
         frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None and gpu.state == "lost"),
-        read_links(read, sorted(expected)),
+        read_links(read, sorted(expected | switch_ports)),
         read_ports(read, [device.name for device in rdma]),
         read_nics(read, ((nic.name, nic.address or "") for nic in nics)),
         memory,
@@ -93,4 +94,5 @@ def observe(
         frozenset(reader for reader, is_silent in silence.items() if is_silent),
         read_machine_id(files),
         read_ras(read, machine),
+        switch_ports,
     )

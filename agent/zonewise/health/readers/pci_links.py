@@ -15,6 +15,7 @@ from zonewise.machine.collectors.pci.functions import LINK_WIDTHS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
 DEVICES = "sys/bus/pci/devices"
@@ -24,6 +25,16 @@ _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 def read_addresses(read: Reader) -> frozenset[str] | None:
     """Return the addresses on the bus; None if the machine shows no bus."""
     return frozenset(read.names(DEVICES)) if read.has(DEVICES) else None
+
+
+def upstream_ports(machine: Machine, addresses: Iterable[str]) -> frozenset[str]:
+    """Return the upstream ports of the switches above some functions: each has the link from its switch to the host.
+
+    A path alternates between downstream and upstream ports. A downstream port is left out: its link is that of the
+    function or switch directly below it.
+    """
+    bridges = {function.address: function.bridges for function in machine.pci}
+    return frozenset(port for address in addresses for port in bridges.get(address, ())[-2::-2])
 
 
 def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]:

@@ -18,6 +18,7 @@ from support.health_stories import (
     SECOND,
     SECOND_GPU,
     START,
+    SWITCH,
     Story,
     gpu,
     xid,
@@ -319,6 +320,17 @@ def test_a_fault_after_a_reset_is_not_ended_by_it() -> None:
     story.observe(gpus=None, **logged(story.now, SUCCEEDED, ATHUB))
     story.last(7200.0, gpus=None)
     assert story.rules == ["ras-fatal"]
+
+
+def test_the_link_of_a_switch() -> None:
+    """It is a fault of the fabric if it loses lanes; a switch on the card of an idle GPU lowers its speed."""
+    story = Story()
+    story.last(120.0, links={**HEALTHY.links, SWITCH: LinkReading(2.5, 16)})
+    assert story.rules == []
+    story.last(120.0, links={**HEALTHY.links, SWITCH: LinkReading(32.0, 8)})
+    [fault] = story.state.active
+    assert (str(fault.sign.device), fault.sign.rule) == (f"node pci {SWITCH}", "pcie-width")
+    assert fault.sign.evidence == ("x8 instead of x16",)
 
 
 def test_errors_that_an_amd_gpu_counts() -> None:

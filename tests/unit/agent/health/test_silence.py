@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from support.health_stories import ETHERNET, FIRST, HCA, HEALTHY, SECOND, Story, gpu
+from support.health_stories import ETHERNET, FIRST, HCA, HEALTHY, SECOND, SWITCH, Story, gpu
 from zonewise.health.types import CpuReading, LinkReading, MemoryReading, NicReading, RasReading
 
 PORT = HEALTHY.ports["mlx5_0/1"]
 LINKS = {address: link for address, link in HEALTHY.links.items() if address != HCA}
 WIDTH = {"links": {**HEALTHY.links, HCA: LinkReading(32.0, 8)}}
+WITHOUT_SWITCH = {address: link for address, link in HEALTHY.links.items() if address != SWITCH}
+LOST_LANES_OF_SWITCH = {"links": {**HEALTHY.links, SWITCH: LinkReading(32.0, 8)}}
 DOWN = {"ports": {"mlx5_0/1": PORT._replace(state="DOWN", physical_state="Polling")}}
 NO_CARRIER = {"nics": {"eth0": NicReading(ETHERNET, False, None)}}
 THROTTLED = {"cpus": CpuReading(96, (), {"package 0": 5007})}
@@ -25,6 +27,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("the NIC is administratively down", NO_CARRIER, {"nics": {"eth0": NicReading(ETHERNET, None, None)}}),
     ("the device is off the bus", WIDTH, {"links": LINKS}),
     ("the link has no width", WIDTH, {"links": {**LINKS, HCA: LinkReading(32.0, 0)}}),
+    ("the switch is off the bus", LOST_LANES_OF_SWITCH, {"links": WITHOUT_SWITCH}),
     ("no bus is shown", {"pci": (HEALTHY.pci or frozenset()) - {FIRST}}, {"pci": None}),
     ("NVML leaves the GPU out", gpu(ecc_uncorrected=1), FIRST_OF_GPUS),
     ("the counts of the GPU cannot be read", {"ras": {FIRST: RasReading({}, {"umc": 1})}}, {"ras": {}}),

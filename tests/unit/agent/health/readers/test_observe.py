@@ -22,6 +22,7 @@ from zonewise.machine.nvml.queries import collect_nvml
 GPU_ADDRESS, HCA = "0000:13:00.0", "0000:14:00.0"
 FUNCTION = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:{}/"
 GPU_PATH = FUNCTION.format("00.0") + GPU_ADDRESS
+SWITCH = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0"
 PORT = FUNCTION.format("01.0") + f"{HCA}/infiniband/mlx5_0/ports/1"
 NETDEV = FUNCTION.format("01.0") + f"{HCA}/net/ib0"
 MC = f"{SYSTEM}/edac/mc/mc0"
@@ -70,6 +71,7 @@ def test_a_healthy_server() -> None:
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("pcie-width", {f"{GPU_PATH}/current_link_width": line(8)}),
+    ("pcie-width", {f"{SWITCH}/current_link_width": line(4)}),
     ("pcie-speed", {FUNCTION.format("01.0") + f"{HCA}/current_link_speed": line("16.0 GT/s PCIe")}),
     ("gpu-vanished", {f"sys/bus/pci/devices/{GPU_ADDRESS}": None}),
     ("port-down", {f"{PORT}/state": line("1: DOWN"), f"{PORT}/phys_state": line("2: Polling")}),
