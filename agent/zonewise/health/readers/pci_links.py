@@ -31,9 +31,10 @@ def upstream_ports(machine: Machine, addresses: Iterable[str]) -> frozenset[str]
     """Return the upstream ports of the switches above some functions: each has the link from its switch to the host.
 
     A path alternates between downstream and upstream ports. A downstream port is left out: its link is that of the
-    function or switch directly below it.
+    function or switch directly below it. A switch with nothing but AMD GPUs is left out as well: it may be on the card
+    of one, whose driver powers lanes down (drivers/gpu/drm/amd/pm, pp_dpm_pcie).
     """
-    bridges = {function.address: function.bridges for function in machine.pci}
+    bridges = {function.address: function.bridges for function in machine.pci if function.driver != "amdgpu"}
     return frozenset(port for address in addresses for port in bridges.get(address, ())[-2::-2])
 
 
