@@ -23,7 +23,7 @@ def machine() -> Machine:
 
 
 @pytest.mark.parametrize(
-    ("addresses", "ports"), [([GPU], {SWITCH}), ([GPU, NIC], {SWITCH}), ([DISK], set()), ([], set())]
+    ("addresses", "ports"), [([GPU], {SWITCH}), ([GPU, NIC], {SWITCH}), ([DISK], set[str]()), (list[str](), set[str]())]
 )
 def test_the_port_of_a_switch_towards_the_host(machine: Machine, addresses: list[str], ports: set[str]) -> None:
     """The disk is directly below a port of the processor."""
