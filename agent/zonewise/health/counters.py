@@ -28,6 +28,8 @@ PORT_COUNTERS = (
 )
 """Error counters of a port, Documentation/ABI/stable/sysfs-class-infiniband; their source is PortCounters of the
 InfiniBand Architecture Specification."""
+CARRIER_LOSSES = "carrier_losses"
+"""How often a network device has lost its carrier, Documentation/ABI/testing/sysfs-class-net carrier_down_count."""
 RESET_COUNTERS = ("ecc_corrected", "ecc_uncorrected", "pcie_replays")
 """GPU counters that restart at a reset of the GPU or a reload of its driver."""
 
@@ -60,6 +62,9 @@ def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]
         for counter in PORT_COUNTERS:
             if counter in port.counters:
                 yield counter_name(f"port {name}", counter), port.counters[counter]
+    for name, nic in observation.nics.items():
+        if nic.carrier_losses is not None:
+            yield counter_name(f"nic {name}", CARRIER_LOSSES), nic.carrier_losses
     for name, value in observation.memory.corrected.items():
         yield counter_name("memory", f"corrected {name}"), value
     for name, value in observation.cpus.throttles.items():

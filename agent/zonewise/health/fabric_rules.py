@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.health.counters import counter_name
+from zonewise.health.counters import CARRIER_LOSSES, counter_name
 from zonewise.health.gpu_rules import IDLE
 from zonewise.health.types import GPU, NIC, NODE, PORT, DeviceId, Severity, Sign, Verdict
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _BASELINE = "the baseline of this node"
 _IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
+_NETDEV = "kernel Documentation/ABI/testing/sysfs-class-net"
+_CARRIER_LOSSES_PER_HOUR = 4
+"""More than the restart of a switch or a change of settings causes."""
 _CONFIRM = 30.0
 """Seconds: a link that retrains is up again within a few."""
 
@@ -40,6 +43,8 @@ def fabric_signs(
         yield from _port(name, port, baseline.rates.get(name))
         yield from _port_errors(name, port, counters)
     yield from _nics(observation, baseline)
+    for name, nic in observation.nics.items():
+        yield from _flaps(name, nic, counters)
 
 
 def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
@@ -206,6 +211,22 @@ def _nic(name: str, nic: NicReading, rate: float) -> Iterator[Sign]:
             "net",
             confirm=60.0,
             settle=60.0,
+        )
+
+
+def _flaps(name: str, nic: NicReading, counters: Mapping[str, Counter]) -> Iterator[Sign]:
+    counter = counters.get(counter_name(f"nic {name}", CARRIER_LOSSES))
+    if counter is not None and counter.rise >= _CARRIER_LOSSES_PER_HOUR:
+        yield Sign(
+            DeviceId(NIC, nic.address),
+            "nic-flapping",
+            Verdict.HARDWARE,
+            Severity.DEGRADED,
+            f"{name} loses its carrier again and again",
+            f"/sys/class/net/{name}/carrier_down_count",
+            _NETDEV,
+            (f"{name}: {counter.rise} times within an hour",),
+            "net",
         )
 
 

@@ -200,6 +200,8 @@ class NicReading(NamedTuple):
     up: bool | None
     """Whether it has a carrier; None if it is administratively down or unknown."""
     speed_mbps: int | None
+    carrier_losses: int | None = None
+    """How often it has lost its carrier since its driver was loaded."""
 
 
 class MemoryReading(NamedTuple):

@@ -1,8 +1,8 @@
-"""Current state of network devices: /sys/class/net/*/carrier and speed.
+"""Current state of network devices: /sys/class/net/*/carrier, carrier_down_count and speed.
 
-Source: net/core/net-sysfs.c. Neither can be read while the device is administratively down; that is not a fault. A
-representor is a netdev of the NIC's own switch, and stands for a virtual function or a subfunction. It has a carrier as
-long as a pod uses that function, so it shows nothing about the NIC (Documentation/networking/switchdev.rst).
+Source: net/core/net-sysfs.c. Carrier and speed cannot be read while the device is administratively down; that is not a
+fault. A representor is a netdev of the NIC's own switch, and stands for a virtual function or a subfunction. It has a
+carrier as long as a pod uses that function, so it shows nothing about the NIC (Documentation/networking/switchdev.rst).
 """
 
 from __future__ import annotations
@@ -35,4 +35,5 @@ def read_nics(read: Reader, addresses: Iterable[tuple[str, str]]) -> dict[str, N
 def _nic(read: Reader, directory: str, address: str) -> NicReading:
     carrier = read.integer(f"{directory}/carrier")
     speed = speed_mbps(read.integer(f"{directory}/speed"))
-    return NicReading(address, None if carrier is None else carrier > 0, speed)
+    losses = read.integer(f"{directory}/carrier_down_count")
+    return NicReading(address, None if carrier is None else carrier > 0, speed, losses)

@@ -59,6 +59,7 @@ ALSO_CAPTURED = (
     "sys/devices/system/edac/mc/mc*/dimm*/dimm_*",
     "sys/devices/system/edac/mc/mc*/rank*/dimm_*",
     "sys/class/net/*/carrier",
+    "sys/class/net/*/carrier_down_count",
     "sys/class/net/*/phys_port_name",
     "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
 )

@@ -35,6 +35,7 @@ SERVER: Contents = {
     "proc/sys/kernel/random/boot_id": line("11111111-2222"),
     "proc/meminfo": b"MemTotal:       16777216 kB\nHardwareCorrupted:     0 kB\n",
     f"{NETDEV}/carrier": line(1),
+    f"{NETDEV}/carrier_down_count": line(2),
     f"{PORT}/counters/symbol_error": line(0),
     f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(3),
     f"{MC}/ce_count": line(0),
@@ -63,7 +64,7 @@ def test_a_healthy_server() -> None:
     assert healthy.pci > healthy.gpu_addresses | healthy.nic_addresses
     assert healthy.links[GPU_ADDRESS] == LinkReading(32.0, 16)
     assert healthy.ports["mlx5_0/1"] == ("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 0})
-    assert healthy.nics["ib0"] == (HCA, True, 400000)
+    assert healthy.nics["ib0"] == (HCA, True, 400000, 2)
     assert healthy.memory == ({DIMM: 0, "mc0": 0}, {DIMM: 0, "mc0": 0}, 0)
     assert (healthy.cpus.online, healthy.cpus.offline, healthy.cpus.throttles) == (16, (), {"package 0": 3})
     assert (healthy.memory_total, healthy.boot_id, healthy.silent) == (16 << 30, "11111111-2222", frozenset())
@@ -78,6 +79,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("port-rate", {f"{PORT}/rate": line("200 Gb/sec (2X NDR)")}),
     ("symbol-error-rising", {f"{PORT}/counters/symbol_error": line(70000)}),
     ("nic-down", {f"{NETDEV}/carrier": line(0)}),
+    ("nic-flapping", {f"{NETDEV}/carrier_down_count": line(6)}),
     ("nic-speed", {f"{NETDEV}/speed": line(100000)}),
     ("edac-uncorrected", {f"{MC}/dimm0/dimm_ue_count": line(1)}),
     ("edac-uncorrected", {f"{MC}/ue_noinfo_count": line(1), f"{MC}/ue_count": line(1)}),
