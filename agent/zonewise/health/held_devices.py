@@ -1,9 +1,10 @@
 """Which containers hold which devices: maps the ids of device plugins and Dynamic Resource Allocation to devices.
 
 A GPU's id is its UUID, the UUID of a MIG device, its number (deviceIDStrategy=index), or its PCI address (AMD's
-plugin). The id of a shared GPU ends in "::<replica>" (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's id is
-the PCI address of a virtual or physical function (sriov-network-device-plugin). NVIDIA's DRA driver names a GPU
-"gpu-<minor>", and a MIG device "gpu-<minor>-mig-<profile>-<start>-<size>" (k8s-dra-driver-gpu, CanonicalName).
+plugin). The id of a shared GPU ends in "::<replica>" (NVIDIA k8s-device-plugin internal/rm/devices.go). The id of a
+partition of an AMD GPU is the name of its platform device (ROCm/k8s-device-plugin internal/pkg/amdgpu/amdgpu.go). A
+NIC's id is the PCI address of a virtual or physical function (sriov-network-device-plugin). NVIDIA's DRA driver names a
+GPU "gpu-<minor>", and a MIG device "gpu-<minor>-mig-<profile>-<start>-<size>" (k8s-dra-driver-gpu, CanonicalName).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
         ids |= {
             mig.uuid: (*device, *_mig(gpu.address, mig)) for mig in (gpu.mig.instances if gpu.mig else ()) if mig.uuid
         }
+        ids |= {part.device: device for part in gpu.partitions if part.device is not None}
         if gpu.minor is not None:
             ids[f"{_DRA_DRIVER}/gpu-{gpu.minor}"] = device
         if gpu.number is not None:

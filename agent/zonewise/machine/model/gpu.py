@@ -116,6 +116,8 @@ class Partition(NamedTuple):
     compute_units: int | None
     simds: int | None = None
     """Number of SIMD units; a compute unit has several."""
+    device: str | None = None
+    """Name of its platform device, "amdgpu_xcp_30"; None for the first partition, which has the GPU's PCI function."""
 
 
 class Gpu(NamedTuple):

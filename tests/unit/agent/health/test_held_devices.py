@@ -10,7 +10,7 @@ from zonewise.health.types import GPU, DeviceId
 from zonewise.kubelet.types import ClaimedDevice, ContainerDevices, ContainerResources, PodResources
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
-from zonewise.machine.model.gpu import Mig, MigInstance
+from zonewise.machine.model.gpu import Mig, MigInstance, Partition
 
 SCANNED = discover(MemoryFiles(server_tree().items()))
 MIG = Mig(True, True, (MigInstance("MIG-1", "1g.10gb", 1, 0, None, None),))
@@ -45,6 +45,19 @@ def test_ids_of_plugins(resource: str, device: str, devices: list[str]) -> None:
 def test_claims(name: str) -> None:
     claims = tuple(ClaimedDevice(driver, "node", name, "ns/c") for driver in ("gpu.nvidia.com", "gpu.example.com"))
     assert held(ContainerResources("main", claimed=claims)) == ["gpu 0000:83:00.0"]
+
+
+def test_ids_of_the_partitions_of_an_amd_gpu() -> None:
+    """The first partition has the address of the GPU, the others have names of their own."""
+    parts = tuple(
+        Partition(number, None, None, None, None, name) for number, name in enumerate((None, "amdgpu_xcp_30"))
+    )
+    ids = device_ids(MACHINE._replace(gpus=(FIRST._replace(partitions=parts),)))
+    device = DeviceId(GPU, "0000:13:00.0")
+    for name, devices in (("0000:13:00.0", [device]), ("amdgpu_xcp_30", [device]), ("amdgpu_xcp_31", [])):
+        container = ContainerResources("main", devices=(ContainerDevices("amd.com/gpu", (name,)),))
+        assert list(held_devices(ids, [PodResources("ns", "pod", (container,))])) == devices
+    assert {"0000:13:00.0", "amdgpu_xcp_30"} <= plugin_ids(ids, [device])
 
 
 def test_ids_of_a_failed_gpu() -> None:

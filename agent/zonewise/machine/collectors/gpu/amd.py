@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 _DRIVER = "amdgpu"
+_PLATFORM = "sys/devices/platform"
+_PARTITION_DEVICE = re.compile(r"amdgpu_xcp_\d{1,4}")
+_RENDER_NODE = re.compile(r"renderD(\d{1,4})")
 _UUID_RULE = "GPU- and the unique id in 16 hexadecimal digits, as ROCm names it"
 _FUNCTION = re.compile(r"\.[0-7]$")
 
@@ -174,7 +177,7 @@ def _computing(read: Reader, gpu: Gpu, compute: _Compute, addresses: dict[int, s
         compute_units=_total(units),
         hive=f"{first.hive:016x}" if first.hive else None,
         simds=sum(node.simds for node in nodes),
-        partitions=_partitions(read, compute, fact),
+        partitions=_partitions(read, compute, fact) if len(nodes) > 1 else (),
         xgmi=_peers(read, first, gpu.address or "", addresses) if first.hive else (),
     )
 
@@ -190,13 +193,22 @@ def _architecture(target: str | None) -> str | None:
 
 
 def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, ...]:
-    if len(compute.nodes) < 2:
-        return ()
+    devices = _partition_devices(read)
     read.source(f"{fact}.partitions", KFD, len(compute.nodes), "its nodes: the same place, the same unique_id")
     return tuple(
-        Partition(number, node.minor, node.memory, node.compute_units, node.simds)
+        Partition(number, node.minor, node.memory, node.compute_units, node.simds, devices.get(node.minor))
         for number, node in enumerate(compute.nodes)
     )
+
+
+def _partition_devices(read: Reader) -> dict[int | None, str]:
+    """Return the platform devices of partitions by the number of their render node (amdgpu_xcp_drv.c)."""
+    return {
+        int(match[1]): name
+        for name in filter(_PARTITION_DEVICE.fullmatch, read.names(_PLATFORM))
+        for node in read.names(f"{_PLATFORM}/{name}/drm")
+        if (match := _RENDER_NODE.fullmatch(node))
+    }
 
 
 def _peers(read: Reader, node: KfdGpu, own: str, addresses: dict[int, str]) -> tuple[XgmiPeer, ...]:

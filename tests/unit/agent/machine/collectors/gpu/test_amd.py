@@ -167,8 +167,13 @@ def test_partitions_form_a_single_gpu(locations: tuple[int, ...]) -> None:
     tree: Contents = {}
     for number, location in enumerate(locations):
         tree |= node(number + 1, location_id=location, drm_render_minor=128 + number, simd_count=152)
+    for name, minor in (("amdgpu_xcp_9", 129), ("amdgpu_xcp_30", 130), ("amdgpu_xcp_31", 131), ("other", 128)):
+        tree |= {f"sys/devices/platform/{name}/drm/{entry}": None for entry in (f"card{minor}", f"renderD{minor}")}
     (gpu,) = GpuScan(amd(ADDRESS), tree).gpus
-    assert gpu.partitions == tuple(Partition(number, 128 + number, 68702699520, 38, 152) for number in range(3))
+    assert gpu.partitions == tuple(
+        Partition(number, 128 + number, 68702699520, 38, 152, device)
+        for number, device in enumerate((None, "amdgpu_xcp_9", "amdgpu_xcp_30"))
+    )
     assert (gpu.memory, gpu.compute_units) == (3 * 68702699520, 114)
 
 
