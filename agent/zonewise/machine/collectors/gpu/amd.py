@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors.gpu.amd_ras import MEMORY_BLOCK, error_counts, ras_files
+from zonewise.machine.collectors.gpu.amd_ras import MEMORY_BLOCK, error_counts, is_asleep, ras_files
 from zonewise.machine.collectors.gpu.drm import KFD, drm_numbers, module_version, natural_number
 from zonewise.machine.collectors.gpu.kfd import KfdGpu, kfd_gpus, xgmi_links
 from zonewise.machine.collectors.pci.functions import DEVICES
@@ -143,6 +143,8 @@ def _partition(read: Reader, path: str, fact: str) -> str | None:
 
 
 def _health(read: Reader, path: str, fact: str) -> Health | None:
+    if is_asleep(read, path):
+        return None
     replays = natural_number(read, f"{path}/pcie_replay_count", fact=f"{fact}.health.pcie_replays")
     errors_path = ras_files(read, path).get(MEMORY_BLOCK)
     errors: dict[str, int] = {}

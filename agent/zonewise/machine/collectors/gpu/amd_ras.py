@@ -21,13 +21,18 @@ _ASLEEP = frozenset({"suspended", "suspending", "resuming"})
 """States of Documentation/ABI/testing/sysfs-devices-power in which a GPU's registers cannot be read."""
 
 
+def is_asleep(read: Reader, path: str) -> bool:
+    """Return whether a GPU is suspended: all bits of its registers then read as one."""
+    return read.text(f"{path}/power/runtime_status") in _ASLEEP
+
+
 def ras_files(read: Reader, path: str) -> dict[str, str]:
     """Return the files of a GPU's directory by block; none while the GPU is suspended.
 
-    A read queries the hardware. All bits of a suspended GPU read as one, which the driver would add to its counts.
+    A read queries the hardware, and the driver would add the ones of a suspended GPU to its counts.
     """
     matches = {name: match for name in read.names(f"{path}/ras") if (match := _FILE.fullmatch(name))}
-    if not matches or read.text(f"{path}/power/runtime_status") in _ASLEEP:
+    if not matches or is_asleep(read, path):
         return {}
     return {match["counted"] or match["banked"]: f"{path}/ras/{name}" for name, match in matches.items()}
 

@@ -114,9 +114,7 @@ def test_errors_with_the_accelerator_check_architecture() -> None:
 def test_a_gpu_that_sleeps_has_unknown_errors(state: str) -> None:
     """Its registers read as ones, which the driver would count."""
     discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **{"power/runtime_status": state}))
-    health = discovered.gpus[0].health
-    assert health is not None
-    assert (health.ecc_uncorrected, health.pcie_replays, discovered.problems) == (None, 2, [])
+    assert (discovered.gpus[0].health, discovered.problems) == (None, [])
 
 
 @pytest.mark.parametrize("content", ["ue: x", "ue: 1", "garbage"])
