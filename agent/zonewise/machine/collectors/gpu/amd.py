@@ -124,7 +124,8 @@ def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, addresses: dict[
     if compute is not None:
         gpu = _computing(read, gpu, compute, addresses)
     if gpu.memory is None and gpu.driver == _DRIVER:
-        read.problem(f"{path}/mem_info_vram_total", "contains nothing", f"memory of {gpu.address} is unknown")
+        what = "contains nothing" if "mem_info_vram_total" in attributes else "is absent"
+        read.problem(f"{path}/mem_info_vram_total", what, f"memory of {gpu.address} is unknown")
     return gpu
 
 

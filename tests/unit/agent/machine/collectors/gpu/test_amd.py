@@ -92,7 +92,9 @@ def test_attributes_absent_from_a_kernel_are_unknown() -> None:
     discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **dict.fromkeys(names.split())))
     gpu = discovered.gpus[0]
     assert (gpu.model, gpu.uuid, gpu.health, gpu.partition, discovered.problems) == (None, None, None, None, [])
-    assert GpuScan(amd(ADDRESS)).said(f"memory of {ADDRESS} is unknown")
+    for tree, what in (({}, "is absent"), (amd_tree(ADDRESS, mem_info_vram_total=""), "contains nothing")):
+        [problem] = GpuScan(amd(ADDRESS), tree).said(f"memory of {ADDRESS} is unknown")
+        assert problem.problem == what
 
 
 def test_an_attribute_lost_beside_its_sibling_is_reported() -> None:
