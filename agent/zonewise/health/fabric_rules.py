@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.health.counters import CARRIER_LOSSES, counter_name
 from zonewise.health.gpu_rules import IDLE
-from zonewise.health.types import GPU, NIC, NODE, PORT, DeviceId, Severity, Sign, Verdict
+from zonewise.health.types import GPU, NIC, NODE, PORT, DeviceId, LinkReading, Severity, Sign, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from zonewise.health.types import Baseline, HardwareObservation, NicReading, PortReading
 
 _BASELINE = "the baseline of this node"
+_LINK_STATUS = "kernel drivers/pci/pci.c pcie_bandwidth_available, pcie_bandwidth_capable"
+_UNKNOWN_LINK = LinkReading(None, None)
 _IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
 _NETDEV = "kernel Documentation/ABI/testing/sysfs-class-net"
 _CARRIER_LOSSES_PER_HOUR = 4
@@ -48,34 +50,39 @@ def fabric_signs(
 
 
 def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
+    """Yield the signs of links that were better before, and notes of those that never were as good as both ends
+    support: a part, its seat or the wiring of the slot.
+    """
     for address, link in observation.links.items():
-        best = baseline.links.get(address)
-        if best is None:
-            continue
         device = _device(observation, address)
-        directory = f"/sys/bus/pci/devices/{address}"
-        if link.width is not None and best.width is not None and 0 < link.width < best.width:
-            yield _link(
-                device,
-                "pcie-width",
-                "the PCI Express link has lost lanes",
-                f"{directory}/current_link_width",
-                f"x{link.width} instead of x{best.width}",
-            )
-        fast = best.speed_gts
-        if (
-            link.speed_gts is not None
-            and fast is not None
-            and link.speed_gts < fast
-            and _speed_counts(observation, address)
-        ):
-            yield _link(
-                device,
-                "pcie-speed",
-                "the PCI Express link is slower than before",
-                f"{directory}/current_link_speed",
-                f"{link.speed_gts:g} GT/s instead of {fast:g}",
-            )
+        best = baseline.links.get(address, _UNKNOWN_LINK)
+        top = observation.attainable.get(address, _UNKNOWN_LINK)
+        width = f"/sys/bus/pci/devices/{address}/current_link_width"
+        if link.width and _below(link.width, best.width):
+            text = f"x{link.width} instead of x{best.width}"
+            yield _link(device, "pcie-width", "the PCI Express link has lost lanes", width, text)
+        elif link.width and _below(link.width, top.width):
+            text = f"x{link.width} instead of x{top.width}"
+            message = "the PCI Express link has fewer lanes than both ends support"
+            yield _note(_link(device, "pcie-width-below-maximum", message, width, text))
+        if not _speed_counts(observation, address):
+            continue
+        speed = f"/sys/bus/pci/devices/{address}/current_link_speed"
+        if _below(link.speed_gts, best.speed_gts):
+            text = f"{link.speed_gts:g} GT/s instead of {best.speed_gts:g}"
+            yield _link(device, "pcie-speed", "the PCI Express link is slower than before", speed, text)
+        elif _below(link.speed_gts, top.speed_gts):
+            text = f"{link.speed_gts:g} GT/s instead of {top.speed_gts:g}"
+            message = "the PCI Express link is slower than both ends support"
+            yield _note(_link(device, "pcie-speed-below-maximum", message, speed, text))
+
+
+def _below(value: float | None, bound: float | None) -> bool:
+    return value is not None and bound is not None and value < bound
+
+
+def _note(sign: Sign) -> Sign:
+    return sign._replace(verdict=Verdict.UNKNOWN, severity=Severity.NOTE, basis=_LINK_STATUS)
 
 
 def _device(observation: HardwareObservation, address: str) -> DeviceId:

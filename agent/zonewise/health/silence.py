@@ -66,4 +66,4 @@ def _lacks_pci_value(sign: Sign, observation: HardwareObservation) -> bool:
     if sign.rule.endswith(_VANISHED):
         return observation.pci is None
     link = observation.links.get(sign.device.name.removeprefix("pci "))
-    return link is None or not (link.width if sign.rule == "pcie-width" else link.speed_gts)
+    return link is None or not (link.width if sign.rule.startswith("pcie-width") else link.speed_gts)

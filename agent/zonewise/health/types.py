@@ -278,6 +278,8 @@ class HardwareObservation(NamedTuple):
     """Error counts of AMD GPUs by address; a GPU whose counts cannot be read is absent."""
     switch_ports: frozenset[str] = frozenset()
     """Addresses in `links` of the switches' ports towards the host."""
+    attainable: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above
+    """The best links that both of their ends support, by address."""
 
 
 class Baseline(NamedTuple):

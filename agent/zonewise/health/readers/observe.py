@@ -12,7 +12,7 @@ from zonewise.health.readers.edac import meminfo_bytes, read_memory
 from zonewise.health.readers.hot_plugged import hot_plugged_nics
 from zonewise.health.readers.netdevs import read_nics
 from zonewise.health.readers.nvml_gpus import gpu_readings
-from zonewise.health.readers.pci_links import read_addresses, read_links, upstream_ports
+from zonewise.health.readers.pci_links import attainable_links, read_addresses, read_links, upstream_ports
 from zonewise.health.readers.rdma_ports import read_ports
 from zonewise.health.types import HardwareObservation
 from zonewise.machine.physical_nics import physical_netdevs, physical_rdma, virtual_functions
@@ -95,4 +95,5 @@ def observe(
         read_machine_id(files),
         read_ras(read, machine),
         switch_ports,
+        attainable_links(machine, expected | switch_ports),
     )

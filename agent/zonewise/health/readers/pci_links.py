@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 DEVICES = "sys/bus/pci/devices"
+_AMD = "amdgpu"
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 
 
@@ -34,8 +35,24 @@ def upstream_ports(machine: Machine, addresses: Iterable[str]) -> frozenset[str]
     function or switch directly below it. A switch with nothing but AMD GPUs is left out as well: it may be on the card
     of one, whose driver powers lanes down (drivers/gpu/drm/amd/pm, pp_dpm_pcie).
     """
-    bridges = {function.address: function.bridges for function in machine.pci if function.driver != "amdgpu"}
+    bridges = {function.address: function.bridges for function in machine.pci if function.driver != _AMD}
     return frozenset(port for address in addresses for port in bridges.get(address, ())[-2::-2])
+
+
+def attainable_links(machine: Machine, addresses: Iterable[str]) -> dict[str, LinkReading]:
+    """Return the best link that a function and the port above it both support; AMD GPUs are left out, as above."""
+    functions = {function.address: function for function in machine.pci}
+    links: dict[str, LinkReading] = {}
+    for function in filter(None, map(functions.get, addresses)):
+        port = functions.get(function.parent or "")
+        if port is not None and function.link is not None and port.link is not None and function.driver != _AMD:
+            speeds, widths = zip(
+                *((link.max_speed_gts, link.max_width) for link in (function.link, port.link)), strict=True
+            )
+            links[function.address] = LinkReading(
+                None if None in speeds else min(speeds), None if None in widths else min(widths)
+            )
+    return links
 
 
 def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]:

@@ -6,7 +6,7 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 
 class PciLink(NamedTuple):
-    """A PCI Express link: its current speed and width, and the highest that both ends support."""
+    """A PCI Express link: its current speed and width, and the highest that the function supports."""
 
     speed_gts: float | None
     """Current GT/s per lane; idle devices lower it to save power."""

@@ -333,6 +333,40 @@ def test_the_link_of_a_switch() -> None:
     assert fault.sign.evidence == ("x8 instead of x16",)
 
 
+def test_a_link_that_was_never_as_good_as_both_ends_support() -> None:
+    """It is a note, and part of the baseline; a link that was better is compared with the baseline."""
+    best = {"attainable": dict.fromkeys((FIRST, HCA), LinkReading(32.0, 16))}
+    for link, rule in (
+        (LinkReading(32.0, 8), "pcie-width-below-maximum"),
+        (LinkReading(16.0, 16), "pcie-speed-below-maximum"),
+    ):
+        story = Story()
+        story.state = HealthState()
+        story.last(120.0, links={HCA: link}, **best)
+        assert [(str(fault.sign.device), fault.sign.rule) for fault in story.state.active] == [(f"nic {HCA}", rule)]
+        assert story.state.active[0].sign.severity is Severity.NOTE
+        story.last(120.0, links={HCA: LinkReading(32.0, 16)}, **best)
+        assert story.rules == []
+        story.last(120.0, links={HCA: link}, **best)
+        assert story.rules == [rule.removesuffix("-below-maximum")]
+
+
+def test_the_note_of_a_link_does_not_depend_on_its_speed() -> None:
+    """A GPU raises and lowers the speed of its link with its load."""
+    story = Story()
+    story.state = HealthState()
+    for speed in (32.0, 2.5, 32.0):
+        story.last(600.0, links={FIRST: LinkReading(speed, 8)}, attainable={FIRST: LinkReading(32.0, 16)})
+        assert story.rules == ["pcie-width-below-maximum"]
+
+
+def test_an_idle_gpu_is_not_called_slow() -> None:
+    story = Story()
+    story.state = HealthState()
+    story.last(120.0, links={FIRST: LinkReading(2.5, 16)}, attainable={FIRST: LinkReading(32.0, 16)})
+    assert story.rules == []
+
+
 def test_errors_that_an_amd_gpu_counts() -> None:
     """Uncorrected ones are a fault until the driver is loaded again; corrected ones a note if there are many."""
     story = Story(restarts=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.trees import server_tree
-from zonewise.health.readers.pci_links import upstream_ports
+from zonewise.health.readers.pci_links import attainable_links, upstream_ports
+from zonewise.health.types import LinkReading
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 
@@ -28,6 +29,19 @@ def machine() -> Machine:
 def test_the_port_of_a_switch_towards_the_host(machine: Machine, addresses: list[str], ports: set[str]) -> None:
     """The disk is directly below a port of the processor."""
     assert upstream_ports(machine, addresses) == ports
+
+
+def test_the_best_link_is_what_both_ends_support(machine: Machine) -> None:
+    """A slot may have fewer lanes than the card, and an unknown end makes the best link unknown."""
+    ports = {each.address: each for each in machine.pci}
+    port = ports[ports[GPU].parent or ""]
+    assert port.link is not None
+    for lanes, speed, best in ((8, 64.0, LinkReading(32.0, 8)), (None, 16.0, LinkReading(16.0, None))):
+        other = port._replace(link=port.link._replace(max_width=lanes, max_speed_gts=speed))
+        pci = tuple(other if each.address == port.address else each for each in machine.pci)
+        assert attainable_links(machine._replace(pci=pci), [GPU]) == {GPU: best}
+    pci = tuple(each._replace(driver="amdgpu") if each.address == GPU else each for each in machine.pci)
+    assert attainable_links(machine._replace(pci=pci), [GPU, "0000:99:00.0"]) == {}
 
 
 def test_a_switch_of_amd_gpus_alone_is_left_out(machine: Machine) -> None:
