@@ -50,8 +50,9 @@ def fabric_signs(
 
 
 def _pci_links(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign]:
-    """Yield the signs of links that were better before, and notes of those that never were as good as both ends
-    support: a part, its seat or the wiring of the slot.
+    """Yield the signs of links that were better before, and notes of those below what both ends support.
+
+    A note means a part, its seat, or the wiring of the slot.
     """
     for address, link in observation.links.items():
         device = _device(observation, address)
