@@ -101,12 +101,18 @@ class Story:
         self._serial = 0
 
     def play(self, submissions: Iterable[Submission]) -> Story:
-        """Submit and end all workloads. Arrivals precede early ends at the same time."""
+        """Submit and end all workloads. Arrivals precede early ends at the same time; begin times come last."""
+        submissions = list(submissions)
+        begins = sorted({submission.workload.begin_at for submission in submissions} - {0.0})
         arrivals = sorted(submissions, key=lambda submission: submission.workload.created_at)
         self._run_times = {submission.workload.key: submission.run for submission in arrivals}
         self._serials: dict[str, int] = {}
-        while arrivals or self._ends:
+        while arrivals or self._ends or begins:
             at = min(arrivals[0].workload.created_at if arrivals else inf, self._ends[0][0] if self._ends else inf)
+            if begins and begins[0] < at:
+                self._settle(begins[0])
+                self._schedule(begins.pop(0))
+                continue
             self._settle(at)
             if arrivals and arrivals[0].workload.created_at == at:
                 submission = arrivals.pop(0)

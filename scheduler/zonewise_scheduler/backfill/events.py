@@ -23,7 +23,11 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.cohort_index import CohortIndex
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
-from zonewise_scheduler.backfill.planner_state import release_reservation, review_running
+from zonewise_scheduler.backfill.planner_state import (
+    release_reservation,
+    request_advance_reservation,
+    review_running,
+)
 from zonewise_scheduler.backfill.queue_router import (
     InadmissibleWorkload,
     QueueRouter,
@@ -70,8 +74,9 @@ def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
         if old.priority != workload.priority:
             _forget_preemptions(state, key, name)
     state.pending[key] = name
-    pending_queue.push_or_update(workload)
+    pending_queue.push_or_update(workload, state.now)
     pending_queue.drop_stale()
+    request_advance_reservation(state, workload)
     state.active_queues[name] = None
 
 
@@ -80,7 +85,8 @@ def withdraw(state: PlannerState, key: str) -> None:
     if state.inadmissible.pop(key, None) is not None:
         return
     queue = state.pending.pop(key)
-    state.pending_queues[queue].heap.delete(key)
+    state.pending_queues[queue].delete(key)
+    state.unreserved.pop(key, None)
     release_reservation(state, key)
     _forget_preemptions(state, key, queue)
 
@@ -187,7 +193,7 @@ def reconfigure(
         for name, node in state.snapshot.cluster_queues.items()
         if name not in state.removed_queues
     }
-    state.pending, state.inadmissible, state.active_queues = {}, {}, {}
+    state.pending, state.inadmissible, state.active_queues, state.unreserved = {}, {}, {}, {}
     for workload, queue in submitted:
         submit(state, workload, queue)
     for key, reservation in list(state.reservations.by_key.items()):
@@ -307,9 +313,14 @@ def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -
 
 
 def _is_still_pending(state: PlannerState, head: Head) -> bool:
-    """Return whether a reserved workload has the same requirements and is pending in the same, active queue."""
+    """Return whether a reserved workload has the same requirements and is pending in the same, active queue.
+
+    Before its begin time, the queue must also make advance reservations.
+    """
     workload = state.pending_workload(head.workload.key)
     if workload is None or state.pending[workload.key] != head.cluster_queue:
+        return False
+    if workload.begin_at > state.now and not state.pending_queues[head.cluster_queue].heap.spec.advance_reservations:
         return False
     return head.cluster_queue not in state.snapshot.inactive and same_requirements(head.workload, workload)
 

@@ -48,6 +48,8 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     explanation = Explanation(key, queue, order.index(key) + 1, now, queue_message, workload.failed_checks)
     if queue_message or workload.failed_checks:
         return explanation
+    if workload.begin_at > now:
+        return _before_begin(explanation, state, workload)
     snapshot = state.snapshot.copy()
     head = Head(workload, queue)
     assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
@@ -59,6 +61,13 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     if blocker and (pending_queue.strict or fits):
         explanation = explanation._replace(blocked_by=blocker)
     return _with_start(explanation, state, head, snapshot, fits=fits)
+
+
+def _before_begin(explanation: Explanation, state: PlannerState, workload: Workload) -> Explanation:
+    """Add the begin time of a workload, and its advance reservation if it has one."""
+    explanation = explanation._replace(begin_at=workload.begin_at)
+    reservation = state.reservations.by_key.get(explanation.key)
+    return explanation if reservation is None else explanation._replace(start=reservation.start, reserved=True)
 
 
 def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:

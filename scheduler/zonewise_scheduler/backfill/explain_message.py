@@ -57,6 +57,8 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
             if len(explanation.failed_checks) > 1
             else f"its admission check {checks} has failed"
         ]
+    if explanation.begin_at:
+        return [f"begins {when(explanation.begin_at, explanation.now)} at the earliest"]
     queue = f"ClusterQueue {explanation.queue}"
     clauses = [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
     clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]

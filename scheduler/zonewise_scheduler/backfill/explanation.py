@@ -57,6 +57,8 @@ class Explanation(NamedTuple):
     """Clause that explains why its queue cannot admit the workload at all."""
     failed_checks: tuple[str, ...] = ()
     """Names of the admission checks that have failed."""
+    begin_at: float = 0.0
+    """Its begin time, if that is in the future; 0 if not."""
     blocked_by: str = ""
     """Key of a workload that must start first: the head of a StrictFIFO queue, or one that waits for victims."""
     shortages: tuple[QuotaShortage, ...] = ()

@@ -134,7 +134,7 @@ class QuotaReservations(ReservationTable):
         self._uncount(key)
         best: tuple[float, FlavorRequests] | None = None
         for requests in self._alternatives_of(head, source):
-            start = profile.earliest_start(head.cluster_queue, requests, workload.max_duration)
+            start = profile.earliest_start(head.cluster_queue, requests, workload.max_duration, workload.begin_at)
             if start is not None and (best is None or start < best[0]):
                 best = start, requests
         start, requests = (None, ()) if best is None else best

@@ -78,6 +78,8 @@ class PlannerState:
     """Whether a change since the last pass may have made a reservation infeasible."""
     must_retry: bool = False
     """Whether a change since the last retry may have given a start to a workload for which none was found."""
+    unreserved: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Workloads that should get an advance reservation, by key: whether no start was found since the last retry."""
     next_retry: float = 0.0
     """Earliest time of the next retry."""
     unreported_stops: list[StopOrder] = field(default_factory=list[StopOrder])
@@ -119,7 +121,9 @@ class PlannerState:
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
-        if self.must_retry and any(queue.has_without_start for queue in self.pending_queues.values()):
+        queues = self.pending_queues.values()
+        earliest = min(earliest, min((queue.next_begin for queue in queues), default=inf))
+        if self.must_retry and (self.unreserved or any(queue.has_without_start for queue in queues)):
             earliest = min(earliest, max(self.next_retry, self.now + MIN_RETRY_PAUSE))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
 
@@ -148,7 +152,7 @@ class PlannerState:
         other.pending, other.inadmissible = dict(self.pending), dict(self.inadmissible)
         other.running_workloads = self.running_workloads.copy()
         other.active_queues, other.freed_queues = dict(self.active_queues), set(self.freed_queues)
-        other.young = dict(self.young)
+        other.young, other.unreserved = dict(self.young), dict(self.unreserved)
         other.assumed = None if self.assumed is None else set(self.assumed)
         other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
         other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
@@ -211,6 +215,15 @@ def release_reservation(state: PlannerState, key: str) -> None:
         state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
         state.reservations.release(key)
         state.must_retry = True
+
+
+def request_advance_reservation(state: PlannerState, workload: Workload) -> None:
+    """Let the next pass reserve a start for a pending workload that begins later, if its queue wants this."""
+    key, queue = workload.key, state.pending_queues[state.pending[workload.key]]
+    state.unreserved.pop(key, None)
+    advance = queue.heap.spec.advance_reservations and state.policy.reserves
+    if advance and workload.begin_at > state.now and key not in state.reservations.by_key:
+        state.unreserved[key] = False
 
 
 def review_running(state: PlannerState, workload: Workload) -> None:

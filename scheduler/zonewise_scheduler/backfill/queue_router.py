@@ -155,6 +155,7 @@ def same_requirements(old: Workload, new: Workload) -> bool:
     return (
         old.scheduling_shape == new.scheduling_shape
         and old.walltime == new.walltime
+        and old.begin_at == new.begin_at
         and old.failed_checks == new.failed_checks
     )
 

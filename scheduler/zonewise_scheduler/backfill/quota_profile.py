@@ -124,9 +124,15 @@ class QuotaProfile:
         index = bisect_right(negated, -amount)
         return self._times[index - len(negated)] if index < len(negated) else inf
 
-    def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
-        """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never."""
-        return next((interval.first for interval in self.possible_starts(queue, requests, walltime)), None)
+    def earliest_start(
+        self, queue: str, requests: FlavorRequests, walltime: float, begin_at: float = 0.0
+    ) -> float | None:
+        """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never.
+
+        It may also be `begin_at`, and is no earlier.
+        """
+        starts = self.possible_starts(queue, requests, walltime)
+        return next((max(start.first, begin_at) for start in starts if start.last >= begin_at), None)
 
     def possible_starts(self, queue: str, requests: FlavorRequests, walltime: float) -> Iterator[StartInterval]:
         """Yield the intervals of starts from which the requests fit for a walltime, ascending.

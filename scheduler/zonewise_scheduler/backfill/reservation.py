@@ -234,7 +234,8 @@ class ReservationTable:
         for reservation in ahead:
             key, alternatives = reservation.workload.key, headroom.alternatives(reservation.head)
             starts = possible.up_to_present(reservation, alternatives) if alternatives else ANY_START
-            if any(interval.first < reservation.start for interval in starts):
+            begin_at = reservation.head.workload.begin_at
+            if any(max(interval.first, begin_at) < reservation.start for interval in starts):
                 self._reserve_within(starts, reservation.head, source, reservation.start)
                 if self._by_key[key] is not reservation:
                     possible.move(self._by_key[key])

@@ -34,12 +34,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.advance_reservations import reserve_in_advance
 from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.due_reservations import keep_unreserved, reserve_due
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
-from zonewise_scheduler.backfill.planner_state import mark_stopping, pass_headroom, release_reservation, stop
+from zonewise_scheduler.backfill.planner_state import (
+    mark_stopping,
+    pass_headroom,
+    release_reservation,
+    request_advance_reservation,
+    stop,
+)
 from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
@@ -86,6 +93,7 @@ def schedule(
     _prepare(state, now)
     headroom = pass_headroom(state)
     rejected_ranks = _activate(state, now, None if known is None else headroom)
+    reserve_in_advance(state)
     pass_state = PassState(state, headroom)
     pass_state.rejected_ranks = rejected_ranks
     second_pass = [
@@ -133,6 +141,9 @@ def _prepare(state: PlannerState, now: float) -> None:
         reconfigure(state, state.configuration)
     if state.assumed is not None:
         _protect(state, state.assumed, now)
+    for name, queue in state.pending_queues.items():
+        if queue.begin(now):
+            state.active_queues[name] = None
     if state.must_check_reservations:
         replace_infeasible_reservations(state)
     if state.must_retry and now >= state.next_retry:
@@ -146,6 +157,7 @@ def _prepare(state: PlannerState, now: float) -> None:
 def _retry_without_start(state: PlannerState, now: float) -> None:
     """Make workloads due again for which no start was found, since nodes or reservations have changed."""
     state.must_retry = False
+    state.unreserved = dict.fromkeys(state.unreserved, False)
     for name, queue in state.pending_queues.items():
         if queue.retry_without_start():
             state.active_queues[name] = None
@@ -190,7 +202,8 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
     for reservation in state.reservations.replace_infeasible(state) if state.reservations.by_key else ():
         queue = state.pending_queues[reservation.queue]
         if (workload := queue.heap.get(reservation.workload.key)) is not None:
-            queue.push_or_update(workload)
+            queue.push_or_update(workload, state.now)
+            request_advance_reservation(state, workload)
             state.active_queues[reservation.queue] = None
 
 
@@ -199,7 +212,7 @@ def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) 
     for name, queue in state.pending_queues.items():
         if name in state.freed_queues and queue.heap.has_shapes:
             selects = partial(admits_namespace, queue.heap.spec, namespaces=state.namespaces)
-            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom, selects)
+            rejected_ranks[name] = queue.heap.queue_inadmissible_workloads(headroom, selects, state.now)
             state.active_queues[name] = None
     state.freed_queues.clear()
     return rejected_ranks

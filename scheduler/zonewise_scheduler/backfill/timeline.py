@@ -143,9 +143,10 @@ class Timeline:
     ) -> Reservation | None:
         """Return the earliest start in one of the intervals at which a head delays no reservation before its deadline.
 
-        After `latest`, it is some start, not necessarily the earliest. None if the head cannot start in the intervals
-        even when all workloads have ended.
+        It is no earlier than the head's begin time. After `latest`, it is some start, not necessarily the earliest.
+        None if the head cannot start in the intervals even when all workloads have ended.
         """
+        self._add_step(head.workload.begin_at)
         candidate: Reservation | None = None
         until = max(interval.last for interval in starts)
         self._end_workloads(self._steps[0])
@@ -221,6 +222,8 @@ class Timeline:
         The head's own victims are not counted, since they are known only when its start has come.
         """
         step = self._steps[self._index]
+        if step.time < head.workload.begin_at:
+            return None
         assignment = assign_without_preemption(self._snapshot, head, settings)
         if assignment is None:
             return None
@@ -246,6 +249,12 @@ class Timeline:
         return victims
 
     # --- through time
+
+    def _add_step(self, time: float) -> None:
+        """Add a step at a time after the first step, unless there is one."""
+        index = bisect_right(self._steps, time, key=_time)
+        if index and self._steps[index - 1].time < time:
+            self._steps.insert(index, _Step(time))
 
     def _steps_until_last_start(self) -> list[_Step]:
         last = max((number for number, step in enumerate(self._steps, 1) if step.starts), default=None)

@@ -1,7 +1,7 @@
 """Why a pending workload waits, as the condition QuotaReserved=False shows it.
 
-The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*, WorkloadDeactivated). Times
-are absolute, in UTC and rounded to the minute, so that a message remains true while nothing changes.
+The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*, WorkloadDeactivated), and
+BeginTime. Times are absolute, in UTC and rounded to the minute, so that a message remains true while nothing changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PendingNote(NamedTuple):
 
 def pending_note(explanation: Explanation, forecast: Forecast | None) -> PendingNote:
     """Return the note for an explanation; `forecast`: None if there is none."""
-    starts = [explanation.start] if explanation.start < inf else []
+    starts = [time for time in (explanation.begin_at or inf, explanation.start) if time < inf]
     essence = explanation_message(_without_amounts(explanation), lambda _time, _now: "")
     message = explanation_message(explanation, start_time)
     if forecast is not None and forecast.likely < inf:
@@ -63,6 +63,7 @@ def pending_reason(explanation: Explanation) -> str:
         return queue_reason(explanation.queue_message)
     shortages = explanation.shortages
     reasons = {
+        "BeginTime": bool(explanation.begin_at),
         "ExceedsMaxQuota": bool(shortages) and all(shortage.exceeds_max_quota for shortage in shortages),
         "NoMatchingFlavor": bool(explanation.unsuitable_flavors) and not shortages,
         "TopologyPlacementFailed": explanation.placement_failure is not None,

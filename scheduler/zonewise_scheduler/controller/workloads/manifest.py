@@ -15,6 +15,7 @@ from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, read_begin
 from zonewise_scheduler.quota.api.declared_walltime import (
     MAX_RUN_ANNOTATION,
     read_max_execution_time,
@@ -71,6 +72,8 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
+    if read_begin(metadata):
+        annotations[BEGIN_ANNOTATION] = metadata.pairs("annotations")[BEGIN_ANNOTATION]
     if gates := metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION):
         annotations[ADMISSION_GATES_ANNOTATION] = gates
     spec: Json = {
@@ -100,8 +103,8 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
     """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    Queue, walltime and admission gates change only while the Workload has no quota. The position in the queue does not
-    change. Raises FieldError for an invalid job.
+    Queue, walltime, begin time and admission gates change only while the Workload has no quota. The position in the
+    queue does not change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
     changes = priority_changes(metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""), workload, options)
@@ -116,6 +119,7 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
         raise FieldError(field, problem)
     wanted = {
         MAX_RUN_ANNOTATION: None if walltime == inf else str(int(walltime)),
+        BEGIN_ANNOTATION: metadata.pairs("annotations")[BEGIN_ANNOTATION] if read_begin(metadata) else None,
         ADMISSION_GATES_ANNOTATION: metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION) or None,
     }
     observed = FieldReader(workload, "", []).child("metadata").pairs("annotations")

@@ -15,6 +15,7 @@ from zonewise_common.k8s.labels import Requirement, is_label_value, is_qualified
 from zonewise_common.k8s.quantity import parse_nano_value
 from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity
+from zonewise_scheduler.quota.api.begin_time import read_advance_reservations
 from zonewise_scheduler.quota.api.declared_walltime import read_default_walltime
 from zonewise_scheduler.quota.api.queue_types import (
     AdmissionCheck,
@@ -70,6 +71,7 @@ def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
         _admission_checks(spec),
         scope.choice("admissionMode", _AdmissionMode, mode) == "UsageBasedAdmissionFairSharing",
         read_default_walltime(obj, problems),
+        read_advance_reservations(obj, problems),
     )
     spec.ignore("concurrentAdmissionPolicy")
     for reader in (scope, spec):

@@ -98,6 +98,8 @@ class ClusterQueue(NamedTuple):
     """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage comes first."""
     default_walltime: float = inf
     """Walltime, in seconds, of workloads that declare none."""
+    advance_reservations: bool = False
+    """Whether workloads with a begin time hold a reservation before that time (begin_time.py)."""
 
 
 class Cohort(NamedTuple):

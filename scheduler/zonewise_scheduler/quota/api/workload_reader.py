@@ -21,6 +21,7 @@ from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests
 from zonewise_scheduler.quota.api.admission_gates import read_admission_gates
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
+from zonewise_scheduler.quota.api.begin_time import read_begin
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_types import (
@@ -141,6 +142,7 @@ def _workload(
         history_keys=history_keys(metadata, spec.text("queueName")),
         failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
         admission_gates=read_admission_gates(metadata.pairs("annotations")),
+        begin_at=read_begin(metadata),
     )
 
 

@@ -177,6 +177,8 @@ class Workload:
     """Admission checks in state Retry or Rejected."""
     admission_gates: tuple[str, ...] = ()
     """Names of the gates that hold it while it is pending (admission_gates.py)."""
+    begin_at: float = 0.0
+    """It starts at this time, in seconds, at the earliest (begin_time.py)."""
 
     @cached_property
     def key(self) -> str:
@@ -297,12 +299,12 @@ class Workload:
         """Return the time since which it counts as pending (workload.go GetQueueOrderTimestamp).
 
         `requeue_from_eviction`: whether a workload whose pods were not ready in time counts as pending since its
-        eviction.
+        eviction. A workload is not pending before its begin time.
         """
-        if self.eviction is None:
-            return self.created_at
         reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
-        return self.eviction.at if self.eviction.reason in reasons else self.created_at
+        evicted = self.eviction is not None and self.eviction.reason in reasons
+        since = self.eviction.at if self.eviction is not None and evicted else self.created_at
+        return max(since, self.begin_at)
 
 
 def _shrunk(admitted: PodSetAdmission, pods: int) -> PodSetAdmission:

@@ -159,13 +159,16 @@ class PendingWorkloads:
             keys.insert(0, self._sticky_preemptor)
         return keys
 
-    def push_or_update(self, workload: Workload) -> None:
-        """Add a workload or update its state; it is inadmissible if its shape is."""
+    def push_or_update(self, workload: Workload, now: float = inf) -> None:
+        """Add a workload or update its state; it is inadmissible if its shape is, or before its begin time."""
         key = workload.key
         previous = self._remove(key) or self._inadmissible_alone.pop(key, None)
         if previous is not None and previous.scheduling_shape != workload.scheduling_shape:
             self._forget_scan(key)
-        self._insert(workload)
+        if workload.begin_at > now:
+            self._inadmissible_alone[key] = workload
+        else:
+            self._insert(workload)
 
     def delete(self, key: str) -> None:
         """Forget a workload."""
@@ -283,18 +286,21 @@ class PendingWorkloads:
             self._inadmissible_alone[workload.key] = workload
 
     def queue_inadmissible_workloads(
-        self, headroom: HeadroomBound | None = None, selects: Callable[[str], bool] = _selects_all
+        self,
+        headroom: HeadroomBound | None = None,
+        selects: Callable[[str], bool] = _selects_all,
+        now: float = inf,
     ) -> list[Rank]:
         """Make all inadmissible workloads active after a change, except those that `headroom` rejects.
 
-        `selects`: returns whether the queue selects a namespace; the workloads of others remain inadmissible. Returns
-        the first rank of each shape with exceptions by `headroom`, ascending.
+        `selects`: returns whether the queue selects a namespace; the workloads of others remain inadmissible, as do
+        those that begin after `now`. Returns the first rank of each shape with exceptions by `headroom`, ascending.
         """
         self._generation = object()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
         selected = {name: selects(name) for name in {workload.namespace for workload in alone.values()}}
         for key, workload in alone.items():
-            if selected[workload.namespace]:
+            if selected[workload.namespace] and workload.begin_at <= now:
                 self._insert(workload)
             else:
                 self._inadmissible_alone[key] = workload

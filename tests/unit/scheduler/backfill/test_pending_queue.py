@@ -87,7 +87,7 @@ def due_by_definition(
 def pending(policy: BackfillPolicy, workloads: list[Workload]) -> PendingQueue:
     table = PendingQueue(queue("q", 8), policy, DEFAULT_SETTINGS)
     for workload in workloads:
-        table.push_or_update(workload)
+        table.push_or_update(workload, 0.0)
     return table
 
 
@@ -143,9 +143,9 @@ def test_stale_entries_are_dropped_and_others_kept(workloads: list[Workload], da
     table = pending(policy, workloads)
     for i in range(2 * MIN_AGING):
         passing = make_workload(f"passing{i}", 1, 1e6, at=float(i))
-        table.push_or_update(passing)
+        table.push_or_update(passing, 0.0)
         if workloads and i % 100 == 0:  # a new state leads to another entry
-            table.push_or_update(data.draw(st.sampled_from(workloads)))
+            table.push_or_update(data.draw(st.sampled_from(workloads)), 0.0)
         table.heap.delete(passing.key)
         table.drop_stale()
         assert len(table._aging) <= MIN_AGING  # pyright: ignore[reportPrivateUsage]
@@ -184,7 +184,7 @@ def test_a_copy_may_have_another_depth() -> None:
 def test_the_pods_ready_timeout_counts_according_to_the_setting(requeue_from_eviction: bool) -> None:
     settings = DEFAULT_SETTINGS._replace(requeue_from_eviction=requeue_from_eviction)
     table = PendingQueue(queue("q", 8), BackfillPolicy(), settings)
-    table.push_or_update(replace(make_workload("one", 1), eviction=Eviction("PodsReadyTimeout", 12.0)))
+    table.push_or_update(replace(make_workload("one", 1), eviction=Eviction("PodsReadyTimeout", 12.0)), 0.0)
     assert table.next_due(11.0, [], {}, 0) == ("" if requeue_from_eviction else "ns/one")
     assert table.next_due(12.0, [], {}, 0) == "ns/one"
 
@@ -203,7 +203,7 @@ def test_a_lowered_priority_changes_which_workload_is_due(now: int) -> None:
     lowered, other = make_workload("lowered", 1, priority=5), make_workload("other", 1, priority=3)
     table = pending(BackfillPolicy(reserve_after=5.0), [lowered, other])
     table.next_due(now, [], {}, 0)
-    table.push_or_update(replace(lowered, priority=0))
+    table.push_or_update(replace(lowered, priority=0), 0.0)
     assert table.next_due(5, [], {}, 0) == "ns/other"
     assert table.next_due(5, [], {"ns/other": 0}, 0) == "ns/lowered"
 
@@ -237,7 +237,7 @@ def test_a_workload_without_a_start_blocks_the_later_ones_of_a_strict_queue() ->
     policy, spec = BackfillPolicy(), queue("q", 4)._replace(queueing_strategy="StrictFIFO")
     table = PendingQueue(spec, policy, DEFAULT_SETTINGS)
     for workload in (first, second, third):
-        table.push_or_update(workload)
+        table.push_or_update(workload, 0.0)
     table.keep_without_start(second)
     assert table.next_due(9, [], {}, 0) == "ns/w0"
     table.remove_due({"ns/w0", "ns/w1"})

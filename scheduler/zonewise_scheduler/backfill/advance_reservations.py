@@ -1,0 +1,42 @@
+"""Advance reservations: workloads hold a reservation before their begin time, if their ClusterQueue is configured so.
+
+Other workloads get a reservation only once they are due. An advance reservation holds resources for a time that an
+administrator has chosen, such as that of a maintenance. It has no start before the begin time (timeline.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.quota.cycle.entry import Head
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+
+MAX_ADVANCE_RESERVATIONS = 16
+"""Maximum number of advance reservations of a ClusterQueue. Each one makes every pass slower."""
+
+
+def reserve_in_advance(state: PlannerState) -> None:
+    """Reserve a start for the workloads with a begin time that have none and may have one.
+
+    A workload for which no start is found is tried again with those of which this holds after a due reservation.
+    """
+    untried = [key for key, is_tried in state.unreserved.items() if not is_tried]
+    if not untried:
+        return
+    counts = Counter(
+        reservation.queue
+        for reservation in state.reservations.by_key.values()
+        if reservation.head.workload.begin_at > state.now
+    )
+    for key in untried:
+        queue, workload = state.pending[key], state.pending_workload(key)
+        if workload is None or workload.begin_at <= state.now:
+            del state.unreserved[key]
+        elif counts[queue] < MAX_ADVANCE_RESERVATIONS and queue not in state.snapshot.inactive:
+            state.unreserved[key] = True
+            if state.reservations.reserve(Head(workload, queue), state) is not None:
+                del state.unreserved[key]
+                counts[queue] += 1

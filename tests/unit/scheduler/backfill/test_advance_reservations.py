@@ -1,0 +1,164 @@
+"""Workloads with a begin time: they start no earlier, and hold a reservation if their ClusterQueue is configured so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import Story, Submission, make_planner, queue, submission
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.advance_reservations import MAX_ADVANCE_RESERVATIONS
+from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+QUEUES = [queue("q", 8, cohort="all"), queue("admin", 0, cohort="all")._replace(advance_reservations=True)]
+POLICIES = [BackfillPolicy(), policy_named(DEFAULT_POLICY), policy_named("greedy"), policy_named("fifo")]
+
+
+def begins(
+    name: str, at: float, *, cpus: int = 8, run: float = 10, queue: str = "admin", submitted: float = 0
+) -> Submission:
+    """Return a workload that begins later."""
+    found = submission(name, cpus, run, at=submitted, queue=queue)
+    return found._replace(workload=replace(found.workload, begin_at=at))
+
+
+def make(*submissions: Submission, policy: BackfillPolicy | None = None) -> PlannerState:
+    """Return a planner after its first pass, at 0 s."""
+    planner = make_planner(QUEUES, policy or policy_named(DEFAULT_POLICY))
+    for entry in submissions:
+        events.submit(planner, entry.workload, entry.queue)
+    schedule(planner, 0)
+    return planner
+
+
+def starts(planner: PlannerState) -> dict[str, float]:
+    """Return the reserved starts by name."""
+    return {entry.workload.name: entry.start for entry in planner.reservations_by_start}
+
+
+def test_an_advance_reservation_lets_only_those_start_that_end_before_it() -> None:
+    """At its begin time the machine is empty, without preemption and without an idle wait."""
+    jobs = [submission("long", 4, 200, at=1), submission("late", 4, 60, at=50), submission("short", 4, 90, at=2)]
+    played = Story(make_planner(QUEUES, policy_named(DEFAULT_POLICY))).play([begins("maintenance", 100), *jobs])
+    assert played.starts["/maintenance"] == 100
+    assert played.starts["/short"] == 2
+    assert min(played.starts["/long"], played.starts["/late"]) >= 110
+
+
+def test_without_the_annotation_of_its_queue_a_workload_only_begins_later() -> None:
+    """Any user may ask for a begin time, but only an administrator for a reservation."""
+    planner = make(begins("later", 100, queue="q"))
+    assert starts(planner) == {}
+    assert planner.wake_at == 100
+    events.submit(planner, submission("other", 8, 500).workload, "q")
+    assert [workload.name for workload in schedule(planner, 50).admitted] == ["other"]
+
+
+def test_a_reservation_is_as_early_as_the_walltimes_of_running_jobs_allow() -> None:
+    """It moves forward when they end early, but not before the begin time."""
+    planner = make(submission("running", 8, 150))
+    assert "/running" in planner.running
+    events.submit(planner, begins("maintenance", 100).workload, "admin")
+    schedule(planner, 1)
+    assert starts(planner) == {"maintenance": 150}
+    events.finish(planner, "/running")
+    schedule(planner, 20)
+    assert starts(planner) == {"maintenance": 100}
+    assert planner.wake_at == 100
+    assert not schedule(planner, 99).admitted
+    assert [workload.name for workload in schedule(planner, 100).admitted] == ["maintenance"]
+
+
+def test_changes_of_the_begin_time_and_deletions_release_the_reservation() -> None:
+    """What was held is available again in the same pass."""
+    planner = make(begins("maintenance", 100), submission("long", 8, 500))
+    assert starts(planner)["maintenance"] == 100
+    events.submit(planner, begins("maintenance", 700).workload, "admin")
+    assert [workload.name for workload in schedule(planner, 1).admitted] == ["long"]
+    assert starts(planner) == {"maintenance": 700}
+    events.withdraw(planner, "/maintenance")
+    schedule(planner, 2)
+    assert starts(planner) == {}
+    assert planner.wake_at == inf
+
+
+def test_a_reconfigured_queue_makes_or_drops_advance_reservations() -> None:
+    """The annotation of the ClusterQueue may change at any time."""
+    planner = make(begins("maintenance", 100))
+    for advance in (False, True):
+        specs = tuple(spec._replace(advance_reservations=advance and spec.name == "admin") for spec in QUEUES)
+        events.reconfigure(planner, QueueConfiguration(specs))
+        schedule(planner, 1)
+        assert bool(starts(planner)) is advance
+
+
+def test_a_queue_has_a_maximum_of_advance_reservations() -> None:
+    """Further workloads get theirs once others have begun."""
+    planner = make(*(begins(f"{number:02}", 100 + number, cpus=1) for number in range(MAX_ADVANCE_RESERVATIONS + 3)))
+    assert len(starts(planner)) == MAX_ADVANCE_RESERVATIONS
+    schedule(planner, 100)
+    assert len(starts(planner)) == MAX_ADVANCE_RESERVATIONS
+
+
+def test_a_workload_that_never_fits_is_not_searched_for_in_every_pass() -> None:
+    """It is tried again after nodes or reservations have changed."""
+    planner = make(begins("huge", 100, cpus=80))
+    assert planner.unreserved == {"/huge": True}
+    schedule(planner, 1)
+    assert planner.unreserved == {"/huge": True}
+    events.nodes_changed(planner)
+    assert planner.wake_at < inf
+    events.withdraw(planner, "/huge")
+    assert planner.unreserved == {}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_explanation_names_the_begin_time_and_the_reserved_start(policy: BackfillPolicy) -> None:
+    """A policy without reservations names only the begin time."""
+    planner = make(begins("maintenance", 100), policy=policy)
+    message = explanation_message(explain(planner, "/maintenance", 0))
+    reserved = "; is reserved to start in 1 min 40 s at the latest" if policy.reserves else ""
+    assert message == f"begins in 1 min 40 s at the earliest{reserved}"
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> list[Submission]:
+    """Draw jobs of two queues, of which some begin later."""
+    found: list[Submission] = []
+    for number in range(draw(st.integers(1, 14))):
+        at, run = draw(st.integers(0, 20)), draw(st.integers(1, 12))
+        entry = submission(
+            f"{number:02}", draw(st.integers(1, 8)), run, at=at, limit=run + draw(st.sampled_from([0, 0, 5])),
+            queue=draw(st.sampled_from(["q", "q", "admin"])),
+        )  # fmt: skip
+        begin_at = draw(st.sampled_from([0, 0, at + draw(st.integers(0, 30))]))
+        found.append(entry._replace(workload=replace(entry.workload, begin_at=float(begin_at))))
+    return found
+
+
+@given(jobs(), st.sampled_from(POLICIES))
+def test_no_workload_starts_before_its_begin_time_and_no_reservation_is_delayed(
+    submissions: list[Submission], policy: BackfillPolicy
+) -> None:
+    """Walltimes are upper bounds here. Every workload starts, and no reserved start moves to a later time."""
+    specs: list[ClusterQueue] = QUEUES
+    played = Story(make_planner(specs, policy)).play(submissions)
+    for entry in submissions:
+        workload = entry.workload
+        assert played.starts[workload.key] >= max(workload.created_at, workload.begin_at)
+    for _, reserved, start in played.reserved_starts:
+        assert all(later <= earlier for earlier, later in zip([*reserved, start], [*reserved, start][1:], strict=False))
+    assert all(sum(used.values()) <= 8 for _, used in played.usage)
