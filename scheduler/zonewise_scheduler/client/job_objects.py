@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from zonewise_common.k8s.quantity import format_binary_quantity
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL, REQUIRED_TOPOLOGY
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
 
@@ -72,6 +73,8 @@ def _job(request: JobRequest) -> Json:
     annotations: Json = {}
     if request.walltime is not None:
         annotations[MAX_RUN_ANNOTATION] = str(ceil(request.walltime * _waves(array)))
+    if request.begin:
+        annotations[BEGIN_ANNOTATION] = request.begin
     if request.dependency:
         annotations[DEPENDENCY_ANNOTATION] = request.dependency
     labels = {QUEUE_LABEL: request.queue, "app.kubernetes.io/managed-by": _MANAGED_BY}

@@ -41,6 +41,8 @@ class JobRequest(NamedTuple):
     """Devices of each pod, by resource."""
     walltime: float | None = None
     """Seconds of each pod; None for no limit."""
+    begin: str = ""
+    """The earliest start, as an RFC 3339 time; "" for any."""
     array: JobArray | None = None
     dependency: str = ""
     working_directory: str = ""
@@ -86,6 +88,7 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
         _memory(options, cpus, gpus),
         devices,
         options.time or None,
+        options.begin or "",
         array,
         options.dependency or "",
         options.chdir or "",

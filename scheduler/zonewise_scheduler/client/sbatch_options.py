@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from zonewise_common.cli.argument_types import checked
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.client.sbatch_values import (
     parse_array,
+    parse_begin_time,
     parse_count,
     parse_gpus,
     parse_gres,
@@ -52,12 +54,12 @@ REJECTED = {
     "-x --exclude": "select nodes by label with --node-selector",
     "-C --constraint": "select nodes by label with --node-selector KEY=VALUE",
     "-H --hold": "submit the job, then run `zonewise hold JOB`",
-    "-b --begin": "a job cannot have a start time; `zonewise forecast` predicts when it would start",
     "--deadline": "a job cannot have a deadline; -t limits its run time",
     "-q --qos": "set the priority with --priority-class",
     "--nice": "set the priority with --priority-class",
     "--priority": "set the priority with --priority-class",
-    "--reservation": "the queue itself makes a reservation for the first job that waits",
+    "--reservation": "the queue reserves a start for the first job that waits; an administrator reserves a time with a "
+    "queue for --begin",
     "-L --licenses": "an administrator can add an AdmissionCheck for licences to the ClusterQueue",
     "-M --clusters": "select the cluster with --context",
     "--uid": "the image determines the user",
@@ -120,6 +122,8 @@ def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> No
     add("--gres", type=checked(parse_gres), metavar="NAME:NUMBER,...", help="devices of each pod: gpu:8, rdma/hca:1")
     add("-t", "--time", type=checked(_time_limit), metavar="TIME", help="walltime, after which the job is ended: 2h, "
         "90 (minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
+    add("-b", "--begin", type=checked(_begin), metavar="TIME", help="earliest start: now+2hours, 16:00, tomorrow, "
+        "2026-12-24T08:00")  # fmt: skip
     add(
         "-a",
         "--array",
@@ -223,6 +227,11 @@ def _reject(name: str, advice: str) -> NoReturn:
 def _time_limit(text: str) -> float:
     """Return seconds; 0 for unlimited."""
     return parse_time_limit(text) or 0.0
+
+
+def _begin(text: str) -> str:
+    """Return a begin time in UTC, as the annotation has it."""
+    return parse_begin_time(text, datetime.now()).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _dependency(text: str) -> str:

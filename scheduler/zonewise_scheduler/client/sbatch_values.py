@@ -6,6 +6,7 @@ Each function raises ValueError with the expected form.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
@@ -19,6 +20,11 @@ _MEMORY = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?(?:([KMGT])(?:i?B|i)?)?", re.AS
 _MIB = 1 << 20
 _UNITS = {"K": 1 << 10, "": _MIB, "M": _MIB, "G": 1 << 30, "T": 1 << 40}
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_DELAY = re.compile(r"now(?:\+(\d{1,9})(?:(second|minute|hour|day|week)s?)?)?", re.ASCII)
+_DELAY_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
+_CLOCK_NAMES = {"midnight": time(), "noon": time(12)}
+_DATE_NAMES = {"today": 0, "tomorrow": 1}
+"""Days from now."""
 _UNLIMITED = frozenset({"0", "INFINITE", "UNLIMITED"})
 
 
@@ -48,6 +54,32 @@ def parse_time_limit(text: str) -> float | None:
     if not total:
         raise ValueError(f"{text!r} is not a time limit above zero")
     return float(total)
+
+
+def parse_begin_time(text: str, now: datetime) -> datetime:
+    """Return the time of now+2hours, 16:00, midnight, noon, tomorrow, 2026-12-24 or 2026-12-24T08:00.
+
+    `now` is local and without a time zone, like the result, unless it has an offset from UTC. A time of day that has
+    passed is that of the next day.
+    """
+    moment: datetime | None = None
+    try:
+        if (match := _DELAY.fullmatch(text)) is not None:
+            seconds = int(match[1] or 0) * _DELAY_UNITS[match[2] or "second"]
+            moment = now.astimezone(UTC) + timedelta(seconds=seconds)
+        elif text in _DATE_NAMES:
+            moment = datetime.combine(now.date() + timedelta(days=_DATE_NAMES[text]), time())
+        elif "-" in text:
+            moment = datetime.fromisoformat(text)
+        elif text in _CLOCK_NAMES or ":" in text:
+            clock = _CLOCK_NAMES.get(text) or time.fromisoformat(text)
+            moment = datetime.combine(now.date(), clock)
+            moment += timedelta(days=moment <= now)
+    except (ValueError, OverflowError, TypeError):  # a time of day with an offset from UTC cannot be compared
+        moment = None
+    if moment is None:
+        raise ValueError(f"{text!r} is not a time, such as now+2hours, 16:00, tomorrow or 2026-12-24T08:00")
+    return moment
 
 
 def parse_memory(text: str) -> int:

@@ -11,6 +11,7 @@ from zonewise_scheduler.quota.api.admission_gates import (
     is_admission_gate,
     read_admission_gates,
 )
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, parse_begin
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:
     else:
         if seconds > MAX_WALLTIME:
             yield problem(annotation_field(MAX_RUN_ANNOTATION), text, f"must be at most {MAX_WALLTIME} seconds")
+
+
+def check_begin(annotations: Json) -> Iterator[str]:
+    """Yield a problem if a begin time is not a time with an offset from UTC."""
+    text = annotations.get(BEGIN_ANNOTATION)
+    if text is None:
+        return
+    try:
+        parse_begin(str(text))
+    except ValueError:
+        yield problem(annotation_field(BEGIN_ANNOTATION), text, "is not an RFC 3339 time, such as 2026-12-24T08:00:00Z")
 
 
 def check_admission_gates(annotations: Mapping[str, object], old: Mapping[str, object] | None) -> Iterator[str]:

@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_admission_gates,
     check_annotation_sizes,
+    check_begin,
     check_object_name,
     check_walltime,
     label_field,
@@ -99,6 +100,7 @@ def _field_problems(request: AdmissionRequest) -> Iterator[str]:
     if prebuilt := prebuilt_workload_name(job):
         yield from check_object_name(annotation_field(PREBUILT_WORKLOAD), prebuilt)
     yield from check_walltime(labels, annotations)
+    yield from check_begin(annotations)
     yield from check_admission_gates(annotations, annotations_of(request.old) if request.old else None)
     yield from check_annotation_sizes(annotations, "metadata.")
     for path, template in pod_templates(job):

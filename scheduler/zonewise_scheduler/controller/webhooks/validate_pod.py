@@ -8,6 +8,7 @@ from zonewise_scheduler.controller.pods.pod_names import GROUP_NAME_LABEL, GROUP
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_admission_gates,
+    check_begin,
     check_object_name,
     check_walltime,
     label_field,
@@ -47,6 +48,7 @@ def pod_problems(request: AdmissionRequest) -> Iterator[str]:
     if (prebuilt := prebuilt_workload_name(request.obj)) and prebuilt != group:
         advice = "must be the name of its group" if group else "is only possible for jobs and pod groups: remove it"
         yield problem(annotation_field(PREBUILT_WORKLOAD), prebuilt, advice)
+    yield from check_begin(annotations)
     yield from check_walltime(labels, annotations)
     yield from check_admission_gates(annotations, None)
     yield from check_topology_request(annotations, "metadata.")

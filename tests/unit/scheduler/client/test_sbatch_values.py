@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from zonewise_scheduler.client.sbatch_values import (
     MAX_ARRAY,
     JobArray,
     parse_array,
+    parse_begin_time,
     parse_gpus,
     parse_gres,
     parse_memory,
@@ -62,6 +64,52 @@ def test_any_text_has_a_value_or_is_rejected(text: str) -> None:
     for parse in (parse_time_limit, parse_memory, parse_array, parse_gres, parse_nodes):
         with contextlib.suppress(ValueError):
             parse(text)
+
+
+NOW = datetime(2026, 11, 30, 11, 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("11:30", "2026-12-01T11:30:00"),
+        ("16:00", "2026-11-30T16:00:00"),
+        ("noon", "2026-11-30T12:00:00"),
+        ("midnight", "2026-12-01T00:00:00"),
+        ("tomorrow", "2026-12-01T00:00:00"),
+        ("2026-12-24", "2026-12-24T00:00:00"),
+        ("2026-12-24T08:00", "2026-12-24T08:00:00"),
+        ("2026-12-24T08:00:00+02:00", "2026-12-24T08:00:00+02:00"),
+    ],
+)
+def test_begin_times(text: str, moment: str) -> None:
+    """A time of day that has passed is that of the next day."""
+    assert parse_begin_time(text, NOW).isoformat() == moment
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("now", 0),
+        ("now+90", 90),
+        ("now+2hours", 7200),
+        ("now+1minute", 60),
+        ("now+3days", 259200),
+        ("now+1week", 604800),
+    ],
+)
+def test_begin_times_relative_to_now(text: str, seconds: int) -> None:
+    """The default unit is seconds, as in sbatch."""
+    assert (parse_begin_time(text, NOW) - NOW.astimezone()).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "16", "1:2:3:4", "25:00", "16:00+01:00", "2026-13-01", "now+1year", "now-1"]
+)
+def test_invalid_begin_times(text: str) -> None:
+    """The message names forms that are valid."""
+    with pytest.raises(ValueError, match=r"is not a time, such as now\+2hours"):
+        parse_begin_time(text, NOW)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.controller.status.pending_note import pending_note, queue_reason
+from zonewise_scheduler.controller.status.pending_note import PendingNote, pending_note, queue_reason
 from zonewise_scheduler.controller.status.pending_notes import BURST, HEADS, MIN_WAIT, RATE, REFRESH, PendingNotes
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
@@ -53,6 +53,20 @@ def test_a_note_names_the_shortage_and_the_start_of_the_workload() -> None:
     assert "waits for ns/running to end" in note.message
     assert "is reserved to start at 14:00 UTC at the latest" in note.message
     assert note.message.endswith("starts about 08:20 UTC, at the latest 10:05 UTC")
+
+
+def test_the_note_of_a_workload_that_begins_later() -> None:
+    """A changed begin time is a new note."""
+    state, notes_of = planner(), list[PendingNote]()
+    for hours in (8, 9):
+        workload = replace(make_workload("w0", 2000, 60, at=START), begin_at=START + 3600 * hours)
+        events.submit(state, workload, "q")
+        schedule(state, START)
+        notes_of.append(pending_note(explain(state, "ns/w0", START), None))
+    assert [note.reason for note in notes_of] == ["BeginTime"] * 2
+    assert [note.message for note in notes_of] == [f"begins at {hour}:00 UTC at the earliest" for hour in (16, 17)]
+    assert notes_of[0].differs_from(notes_of[1], START)
+    assert not notes_of[0].differs_from(notes_of[0], START)
 
 
 def test_the_note_of_a_workload_that_no_queue_admits() -> None:

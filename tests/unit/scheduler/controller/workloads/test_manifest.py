@@ -18,6 +18,7 @@ from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_pa
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload, declared_changes
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
@@ -126,6 +127,7 @@ def test_without_any_class_the_priority_is_zero() -> None:
             job({"kueue.x-k8s.io/priority-class": "no"}),
             "metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: 'no'",
         ),
+        (job(annotations={BEGIN_ANNOTATION: "soon"}), f"metadata.annotations.{BEGIN_ANNOTATION}: not an RFC 3339 time"),
         (job(annotations={MAX_RUN_ANNOTATION: "-5"}), f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds"),
         (job() | {"metadata": {"name": "j"}}, "metadata.uid: is missing"),
     ],

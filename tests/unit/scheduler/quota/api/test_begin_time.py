@@ -43,7 +43,7 @@ def test_an_absent_begin_time_is_zero() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected", "count"), [("true", True, 0), ("false", False, 0), ("yes", False, 1)])
-def test_advance_reservations_are_true_or_false(text: str, expected: bool, count: int) -> None:  # noqa: FBT001
+def test_advance_reservations_are_true_or_false(text: str, expected: bool, count: int) -> None:
     """Any other text is reported and means false."""
     problems: list[str] = []
     assert read_advance_reservations(_annotated(ADVANCE_ANNOTATION, text), problems) is expected
