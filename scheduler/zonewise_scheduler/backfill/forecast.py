@@ -169,11 +169,14 @@ class _Play:
         return self._starts
 
     def _next_event(self, wake_at: float) -> float:
-        """Return the time of the next event; infinite if no workload is running, since none can start then."""
+        """Return the time of the next event; infinite if no workload is running or begins later.
+
+        None can start then.
+        """
         while self._ends and not self._is_current(self._ends[0]):
             heappop(self._ends)
         if not self._ends:
-            return inf
+            return min((queue.next_begin for queue in self._state.pending_queues.values()), default=inf)
         return min(self._ends[0][0], wake_at, inf if self._arrival is None else self._arrival.time)
 
     def _advance(self, first: float, last: float) -> None:
@@ -194,7 +197,7 @@ class _Play:
         """Submit a workload of an earlier week."""
         workload, queue, history_keys = arrival.subject
         name = f"~{next(self._numbers)}"  # no object has such a name
-        again = replace(workload, name=name, uid=name, created_at=arrival.time, history_keys=history_keys)
+        again = replace(workload, name=name, uid=name, created_at=arrival.time, begin_at=0.0, history_keys=history_keys)
         if arrival.run_time is not None:
             self._known_run_times[again.key] = arrival.run_time
         submit(self._state, again, queue)

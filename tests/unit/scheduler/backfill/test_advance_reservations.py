@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, Submission, make_planner, queue, submission
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.advance_reservations import MAX_ADVANCE_RESERVATIONS
+from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.forecast import BOUNDED, EXACT, PlayOptions, sample_starts
+from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 
 if TYPE_CHECKING:
@@ -132,6 +136,18 @@ def test_the_explanation_names_the_begin_time_and_the_reserved_start(policy: Bac
     message = explanation_message(explain(planner, "/maintenance", 0))
     reserved = "; is reserved to start in 1 min 40 s at the latest" if policy.reserves else ""
     assert message == f"begins in 1 min 40 s at the earliest{reserved}"
+
+
+@pytest.mark.parametrize("options", [EXACT, BOUNDED])
+def test_a_forecast_respects_begin_times_and_advance_reservations(options: PlayOptions) -> None:
+    """In every sample, the maintenance starts at its begin time, and a long job only after it."""
+    planner = make(begins("maintenance", 100), begins("later", 40, cpus=1, queue="q"))
+    events.submit(planner, submission("long", 8, 200).workload, "q")
+    schedule(planner, 1)
+    samples = sample_starts(planner, 1, ForecastInputs(RunTimeHistory(), ArrivalHistory()), options=options)
+    assert {key: set(entry.starts) for key, entry in samples.items()} == {
+        "/maintenance": {100.0}, "/later": {40.0}, "/long": {110.0},
+    }  # fmt: skip
 
 
 @st.composite
