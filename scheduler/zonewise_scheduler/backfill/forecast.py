@@ -60,6 +60,8 @@ class StartSamples(NamedTuple):
     """No start is later than `bound`."""
     bound: float = inf
     """The reserved start; infinite without a reservation."""
+    begin_at: float = 0.0
+    """The begin time, which no start precedes."""
 
 
 class PlayOptions(NamedTuple):
@@ -108,9 +110,15 @@ def sample_starts(
             queue,
             tuple(min(starts.get(key, inf), bounds.get(key, inf)) for starts in starts_by_play),
             bounds.get(key, inf),
+            _begin_at(state, key),
         )
         for key, queue in queues.items()
     }
+
+
+def _begin_at(state: PlannerState, key: str) -> float:
+    workload = state.pending_workload(key)
+    return 0.0 if workload is None else workload.begin_at
 
 
 def _plays(state: PlannerState, inputs: ForecastInputs[SubmittedWorkload]) -> int:
@@ -197,7 +205,7 @@ class _Play:
         """Submit a workload of an earlier week."""
         workload, queue, history_keys = arrival.subject
         name = f"~{next(self._numbers)}"  # no object has such a name
-        again = replace(workload, name=name, uid=name, created_at=arrival.time, begin_at=0.0, history_keys=history_keys)
+        again = replace(workload, name=name, uid=name, created_at=arrival.time, history_keys=history_keys)
         if arrival.run_time is not None:
             self._known_run_times[again.key] = arrival.run_time
         submit(self._state, again, queue)

@@ -75,20 +75,22 @@ class ForecastHistory:
     ) -> dict[str, Forecast]:
         """Return the calibrated forecasts of sampled starts, by key, for the workloads that are still pending.
 
-        `now`: the time of the samples.
+        `now`: the time of the samples. The wait of a workload counts from its begin time, if that is later.
         """
         self.calibration.keep(pending)
-        return {
-            key: self.calibration.forecast(key, sampled.queue, now, sampled.starts, sampled.bound)
-            for key, sampled in samples.items()
-            if key in pending
-        }
+        forecasts: dict[str, Forecast] = {}
+        for key, sampled in samples.items():
+            if key in pending:
+                since = max(now, sampled.begin_at)
+                starts = sampled.starts if since == now else [max(start, since) for start in sampled.starts]
+                forecasts[key] = self.calibration.forecast(key, sampled.queue, since, starts, sampled.bound)
+        return forecasts
 
     def submitted_workload(self, workload: Workload, queue: str) -> SubmittedWorkload:
         """Return a workload as a submission that plays can replay."""
         template = replace(
             workload, name="", uid="", created_at=0.0, admission=None, eviction=None, reclaimable_pods={},
-            active=True, unhealthy_nodes=(), failed_checks=(), history_keys=(),
+            active=True, unhealthy_nodes=(), failed_checks=(), history_keys=(), begin_at=0.0,
         )  # fmt: skip
         alike = (
             template.local_queue_key,

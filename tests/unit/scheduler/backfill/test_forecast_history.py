@@ -87,6 +87,14 @@ def test_forecasts_are_calibrated_by_those_that_started() -> None:
     assert history.forecasts(0.0, {"ns/y": bound}, ["ns/y"])["ns/y"].latest == 300
 
 
+def test_a_wait_counts_from_the_begin_time() -> None:
+    """Samples from before a change of the begin time count as starts at the new one."""
+    history, later = ForecastHistory(), SAMPLES._replace(begin_at=150.0)
+    forecast = history.forecasts(0.0, {"ns/a": later}, ["ns/a"])["ns/a"]
+    assert 150 <= forecast.earliest <= forecast.likely <= forecast.latest
+    assert history.calibration.state().open[0].time == 150
+
+
 def test_a_copy_is_independent() -> None:
     history = ForecastHistory()
     pending = {f"ns/w{number}": SAMPLES for number in range(MIN_GROUP_SCORES)}
