@@ -133,7 +133,7 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
         nrt.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was queried")
         return None
     policies, unknown = _policies(nrt, known.policies, known.release)
-    cpus = _cpus(nrt, known.threads, static=policies.cpu == "static")
+    cpus = _cpus(nrt, known.threads, policies)
     zones = _zones(nrt)
     memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
     devices = read_devices(nrt)
@@ -168,11 +168,11 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
     )
 
 
-def _cpus(nrt: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
+def _cpus(nrt: NrtObject, threads: int | None, policies: Policies) -> ReportedCpus:
     if nrt.from_agent:
-        return read_agent_cpus(nrt, static=static)
+        return read_agent_cpus(nrt, policies)
     synthesized = synthesize_cpus(nrt, threads)
-    return synthesized if static else ReportedCpus(synthesized.topology, 0)
+    return synthesized if policies.cpu == "static" else ReportedCpus(synthesized.topology, 0)
 
 
 def _uncountable(policies: Policies) -> tuple[str, ...]:

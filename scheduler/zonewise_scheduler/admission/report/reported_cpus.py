@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.admission.cpu_topology import CpuGroup
+    from zonewise_scheduler.admission.node import Policies
     from zonewise_scheduler.admission.report.nrt_object import NrtObject
 
 
@@ -33,7 +34,7 @@ class ReportedCpus(NamedTuple):
 # --- objects of our agent
 
 
-def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
+def read_agent_cpus(nrt: NrtObject, policies: Policies) -> ReportedCpus:
     """Return the CPUs from an object of our agent; without policy static, no CPU can be allocated."""
     texts = tuple(
         (zone.id, zone.attributes[names.CPUS], zone.attributes.get(names.CORES))
@@ -44,8 +45,10 @@ def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
     parsed = _read_topology(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
     nrt.problems.extend(parsed.problems)
     topology, unknown = parsed.topology, parsed.unknown
-    if not static:
+    if policies.cpu != "static":
         return ReportedCpus(topology, 0)
+    if policies.align_by_cache and parsed.unknown_caches:
+        unknown = (*unknown, "which CPUs share an L3 cache")
     free = 0
     for zone in nrt.zones:
         text = zone.attributes.get(names.FREE_CPUS)
@@ -61,6 +64,7 @@ class _ReadTopology(NamedTuple):
     topology: CpuTopology
     problems: tuple[str, ...]
     unknown: tuple[str, ...]
+    unknown_caches: bool
 
 
 @lru_cache(1 << 10)
@@ -95,7 +99,30 @@ def _read_topology(
         reserved=(_bits(reserved, names.RESERVED_CPUS, problems) or 0) & assigned,
     )
     without_cores = threads and not any(cores_text for _, _, cores_text in zones)
-    return _ReadTopology(topology, tuple(problems), ("which CPUs are one core",) if without_cores else ())
+    return _ReadTopology(
+        topology,
+        tuple(problems),
+        ("which CPUs are one core",) if without_cores else (),
+        _has_unknown_caches(topology, caches),
+    )
+
+
+def _has_unknown_caches(topology: CpuTopology, caches: Sequence[CpuGroup]) -> bool:
+    """Return whether the kubelet may have L3 groups other than those of the topology.
+
+    An L3 cache of a whole zone is a group only if the cores of the zone have different numbers of CPUs (cadvisor
+    utils/sysinfo/sysinfo.go addCacheInfo). Other zones without a group get the id of their package, which may also be
+    the id of a cache (topology.go getUncoreCacheID).
+    """
+    grouped = sum(bits for _, bits in caches)
+    ungrouped = [bits for _, bits in topology.zones if not bits & grouped]
+    if caches and ungrouped:
+        return True
+    return len(topology.zones) > 1 and any(_has_uneven_cores(topology, zone) for zone in ungrouped)
+
+
+def _has_uneven_cores(topology: CpuTopology, zone: int) -> bool:
+    return len({(core & zone).bit_count() for _, core in topology.cores if core & zone}) > 1
 
 
 def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> list[CpuGroup]:

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from support.agent_objects import damaged_state, published, read, report_of, set_attribute, two_zones
 from support.kubelet_reports import CONFIG, GIB
 from support.machine_parts import CacheSizes, Processors, processors
+from support.trees import Shape, machine_tree
 from zonewise.kubelet.types import Allocatable, ContainerResources, KubeletReport, MemoryBlock, PodResources
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import MemoryFiles
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
 
@@ -74,3 +77,30 @@ def test_zones_after_one_with_damaged_cpus_are_read() -> None:
     nrt = two_zones()
     set_attribute(nrt["zones"][0], names.CPUS, "x")
     assert damaged_state(nrt).kind.cpus.zones == ((1, 0xFF00),)
+
+
+L3_OF_A_ZONE = Shape(packages=1, zones=2, cores=3, threads=2, l3_cores=3)
+"""A package of two zones, each with one L3 cache."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_unknown"),
+    [
+        (L3_OF_A_ZONE, False),
+        (L3_OF_A_ZONE._replace(offline=(0, 6)), False),
+        (L3_OF_A_ZONE._replace(offline=(6,)), True),
+        (L3_OF_A_ZONE._replace(offline=(6,), l3_cores=1), False),
+        (L3_OF_A_ZONE._replace(offline=(6,), zones=1), False),
+        (L3_OF_A_ZONE._replace(offline=(1, 2, 7, 8), l3_cores=1), True),
+    ],
+    ids=["all online", "a core offline", "a thread offline", "an L3 for each core", "one zone", "a zone of one core"],
+)
+def test_l3_groups_are_unknown_if_offline_cpus_make_zones_differ(shape: Shape, is_unknown: bool) -> None:
+    """They only matter if the kubelet aligns CPUs to L3 groups."""
+    machine = Scanner(MemoryFiles(machine_tree(shape).items())).scan().machine
+    for option in ("prefer-align-cpus-by-uncorecache", "full-pcpus-only"):
+        config = CONFIG._replace(cpu_manager_options=((option, "true"),))
+        nrt = published(machine, report_of(machine)._replace(config=config))
+        unknown = damaged_state(nrt).kind.unknown
+        aligns = option == "prefer-align-cpus-by-uncorecache"
+        assert unknown == (("which CPUs share an L3 cache",) if is_unknown and aligns else ())
