@@ -95,6 +95,47 @@ def test_several_reports(fitting: Fitting) -> None:
     assert [line.split()[0] for line in result.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
 
 
+POD_LEVEL = pod(cpu="2", memory="1Gi")
+POD_LEVEL["spec"]["resources"] = {"limits": {"cpu": "2", "memory": "1Gi"}}
+"""From 1.34 on, kubelets give it no exclusive CPUs."""
+
+
+@pytest.mark.parametrize(
+    ("version", "has_cpus", "doubt"),
+    [
+        ("v1.33.5", True, ""),
+        ("v1.34.1-eks-113cf36", False, ""),
+        (None, False, "the kubelet's release; these decide otherwise: 1.31, 1.32, 1.33"),
+        ("unknown", False, "the kubelet's release; these decide otherwise: 1.31, 1.32, 1.33"),
+        ("v2.0.0", False, "kubelets of release 2.0"),
+    ],
+)
+def test_the_release_of_the_kubelet(fitting: Fitting, version: str | None, has_cpus: bool, doubt: str) -> None:
+    """It is that of the Node in the same list. Without a Node, the output names the releases that decide otherwise."""
+    node = {"kind": "Node", "metadata": {"name": "node-7"}, "status": {"nodeInfo": {"kubeletVersion": version}}}
+    items = [fitting.report, *([node] if version else [])]
+    fitting.write("list.yaml", yaml.safe_dump({"kind": "List", "items": items}))
+    fitting.write("pod.yaml", yaml.safe_dump(POD_LEVEL))
+    result = fitting.predict("pod.yaml", "list.yaml")
+    assert ("main: CPUs " in result.out) == has_cpus
+    assert (f"  not sure: nothing is known of {doubt}\n" in result.out) == bool(doubt)
+    assert ("not sure" in result.out) == bool(doubt)
+
+
+def test_unhealthy_devices_of_the_node(fitting: Fitting) -> None:
+    """The Node counts a device that the report lacks, so that a pod with two devices needs no other zone."""
+    fitting.report["zones"] = [zone for zone in fitting.report["zones"] if zone["type"] == "Node"]
+    for attribute in fitting.report["attributes"]:
+        if attribute["name"] == "topologyManagerPolicy":
+            attribute["value"] = "restricted"
+    fitting.write("report.yaml", yaml.safe_dump(fitting.report))
+    node = {"kind": "Node", "metadata": {"name": "node-7"}, "status": {"capacity": {GPU: "4"}}}
+    fitting.write("node.yaml", yaml.safe_dump(node))
+    fitting.write("pod.yaml", yaml.safe_dump(pod(**{GPU: "2"})))
+    assert fitting.predict("pod.yaml").status == 0
+    assert fitting.predict("pod.yaml", "report.yaml", "node.yaml").status == 1
+
+
 def test_a_report_of_another_agent(fitting: Fitting) -> None:
     """The output names the facts that a report of another agent lacks."""
     zones: list[Object] = [{**zone, "attributes": []} for zone in fitting.report["zones"] if zone["type"] == "Node"]
@@ -127,9 +168,16 @@ def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) 
 
 
 def test_bad_reports(fitting: Fitting) -> None:
-    """A file without a report is named. Damage in a report is printed, and invalidates only the damaged part."""
+    """A file without a report is named, also one with only a Node. Damage in a report is printed.
+
+    It invalidates only the damaged part.
+    """
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
     assert "no usable zones: the object must be a NodeResourceTopology" in fitting.predict("pod.yaml", "pod.yaml").err
+    fitting.write("node.yaml", "kind: Node\nmetadata: {name: node-7}\n")
+    assert "node.yaml: contains no NodeResourceTopology" in fitting.predict("pod.yaml", "node.yaml").err
+    fitting.write("node.yaml", "kind: Node\nmetadata: {name: 7}\n")
+    assert "node.yaml: Node: metadata.name: " in fitting.predict("pod.yaml", "report.yaml", "node.yaml").err
     fitting.report["zones"][0]["resources"][0]["available"] = "many"
     fitting.write("report.yaml", yaml.safe_dump(fitting.report))
     result = fitting.predict("pod.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.context import AdmissionContext
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 MASK_BITS = 64
 """Number of bits in a kubelet's mask of NUMA nodes (topologymanager/bitmask/bitmask.go)."""
+
+RELEASES = tuple((1, minor) for minor in range(31, 38))
+"""The releases of kubelets whose rules are known."""
 
 
 def admit(state: NodeState, pod: PodShape, available: Resource | None = None) -> Verdict:
@@ -47,6 +51,18 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
             uncertain=_uncertain(context),
         )
     return Verdict(True, context.assignments(), context.state, uncertain=_uncertain(context))
+
+
+def differing_releases(state: NodeState, pod: PodShape) -> tuple[tuple[int, int], ...]:
+    """Return the releases with which the node's kubelet would decide otherwise or allocate other resources."""
+    verdict = admit(state, pod)
+
+    def differs(release: tuple[int, int]) -> bool:
+        kind = replace(state.kind, policies=state.kind.policies._replace(release=release))
+        other = admit(state._replace(kind=kind), pod)
+        return (other.admitted, other.assignments) != (verdict.admitted, verdict.assignments)
+
+    return tuple(filter(differs, RELEASES))
 
 
 def check_numa_nodes(policies: Policies, zones: tuple[int, ...], *, pinned: bool) -> None:

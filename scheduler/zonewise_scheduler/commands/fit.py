@@ -10,11 +10,12 @@ from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 Json = dict[str, Any]
 
@@ -27,34 +28,80 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
     parser.epilog = (
-        "A report is the output of `kubectl get noderesourcetopologies NODE -o yaml`, or, on a node, of `zonewise "
-        "agent --oneshot --dry-run`. Status 0: at least one node would admit the pod; 1: no node would."
+        "A report is the output of `kubectl get noderesourcetopologies/NODE nodes/NODE -o yaml`, or, on a node, of "
+        "`zonewise agent --oneshot --dry-run`. The Node contains the kubelet's release and the number of unhealthy "
+        "devices. Status 0: at least one node would admit the pod; 1: no node would."
     )
     add("pod", metavar="POD", help='Pod, or an object with a pod template (Job, Deployment), as YAML or JSON ("-": '
         "standard input)")  # fmt: skip
     add("--report", metavar="FILE", action="append", required=True, dest="reports",
-        help="NodeResourceTopology, or a list of them; repeat the option for more files")  # fmt: skip
+        help="NodeResourceTopology and preferably its Node, or a list of them; repeat the option for more "
+        "files")  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
     """Print the predicted verdict of each node. Raises CommandError."""
     from zonewise_scheduler.admission.report.interning import KindInterner
+    from zonewise_scheduler.admission.report.node_facts import with_node_facts
     from zonewise_scheduler.admission.report.node_report import read_nrt
+    from zonewise_scheduler.nodes.node.node_info import kubelet_facts
 
     shape = _read_shape(arguments.pod)
+    objects = [(path, obj) for path in arguments.reports for obj in _read_objects(path)]
+    nodes = _read_nodes(objects)
+    reports = [(path, obj) for path, obj in objects if not _is_node(obj)]
+    if not reports:
+        raise CommandError(f"{arguments.reports[0]}: contains no NodeResourceTopology")
     kinds = KindInterner()
     fits = False
-    for path in arguments.reports:
-        for nrt in _read_objects(path):
-            report = read_nrt(nrt, kinds)
-            for problem in report.problems:
-                sys.stderr.write(f"{path}: {problem}\n")
-            if report.state is None:
-                raise CommandError(f"{path}: no usable zones: the object must be a NodeResourceTopology with zones")
-            admitted, lines = _verdict_lines(report.node, report.state, shape)
-            fits = fits or admitted
-            write("".join(f"{line}\n" for line in lines), STANDARD_OUTPUT)
+    for path, nrt in reports:
+        report = read_nrt(nrt, kinds)
+        for problem in report.problems:
+            sys.stderr.write(f"{path}: {problem}\n")
+        if report.state is None:
+            raise CommandError(f"{path}: no usable zones: the object must be a NodeResourceTopology with zones")
+        node = nodes.get(report.node)
+        state = with_node_facts(report.state, kubelet_facts(node), kinds)
+        admitted, lines = _verdict_lines(report.node, state, shape)
+        lines += _release_doubts(None if node is None else node.release, state, shape)
+        fits = fits or admitted
+        write("".join(f"{line}\n" for line in lines), STANDARD_OUTPUT)
     return 0 if fits else _NO_NODE_FITS
+
+
+def _read_nodes(objects: Iterable[tuple[str, Json]]) -> dict[str, NodeInfo]:
+    """Return the Nodes among objects, each with its file, by name. Raises CommandError."""
+    from zonewise_common.k8s.fields import FieldError
+    from zonewise_scheduler.nodes.node.node_info import read_node_info
+
+    nodes: dict[str, NodeInfo] = {}
+    for path, obj in objects:
+        if _is_node(obj):
+            try:
+                node = read_node_info(obj)
+            except FieldError as error:
+                raise CommandError(f"{path}: Node: {error}") from error
+            nodes[node.name] = node
+    return nodes
+
+
+def _is_node(obj: Json) -> bool:
+    return obj.get("kind") == "Node"
+
+
+def _release_doubts(release: tuple[int, int] | None, state: NodeState, shape: PodShape) -> Iterator[str]:
+    """Yield whether the kubelet's release makes the verdict uncertain; None: no Node has the release."""
+    from zonewise_scheduler.admission.admit import RELEASES, differing_releases
+
+    if release is not None and release not in RELEASES:
+        yield f"  not sure: nothing is known of kubelets of release {_version(release)}"
+    elif release is None and (differing := differing_releases(state, shape)):
+        releases = ", ".join(map(_version, differing))
+        yield f"  not sure: nothing is known of the kubelet's release; these decide otherwise: {releases}"
+
+
+def _version(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
 
 
 def _run_deprecated(arguments: Namespace) -> int:

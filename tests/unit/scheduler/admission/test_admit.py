@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
-from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.admit import admit, differing_releases
 from zonewise_scheduler.admission.node import NodeState, Resource
-from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 
 if TYPE_CHECKING:
     from zonewise_common.k8s.podspec import Role
@@ -324,3 +324,14 @@ def test_the_node_check_only_rejects(admission: tuple[NodeState, PodShape]) -> N
     """With the check of the node, the verdict is either the same or a further rejection."""
     with_node_check, without = admit(*admission, AVAILABLE._replace(milli_cpus=4000)), admit(*admission)
     assert with_node_check == without or (without.admitted and with_node_check.reason.startswith("OutOf"))
+
+
+def test_releases_that_decide_otherwise() -> None:
+    """They allocate other resources, or decide otherwise. The reason for a rejection does not matter."""
+    shape = PodShape((container(cpus=2, gib=1),), "Guaranteed", PodLevelResources(2000, (("memory", GIB),)))
+    state = node(2, topology="single-numa-node", **STATIC)
+    assert differing_releases(state, shape) == ((1, 31), (1, 32), (1, 33))
+    full = state._replace(free_cpus=0)
+    assert differing_releases(full, shape) == ((1, 31), (1, 32), (1, 33))
+    assert differing_releases(state, pod(container(cpus=2, gib=1))) == ()
+    assert differing_releases(full, pod(container(cpus=2, gib=1))) == ()
