@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_facts import with_node_facts
 from zonewise_scheduler.admission.report.node_report import read_nrt
 from zonewise_scheduler.admission.report.nrt_object import read_nrt_object
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_compute
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-from zonewise_scheduler.nodes.node.node_info import read_node_info, with_name_label
+from zonewise_scheduler.nodes.node.node_info import kubelet_facts, read_node_info, with_name_label
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.inputs.fleet_file import DEFAULT_MAX_PODS
@@ -79,9 +80,12 @@ def _add_report(nodes: dict[str, _Node], document: Document, kinds: KindInterner
     report = read_nrt(document.content, kinds)
     label = f"{document.where}: NodeResourceTopology {report.node}"
     problems += [f"{label}: {problem}" for problem in report.problems]
-    state = None if report.state is None else idle_node(report.state.kind)
     if not report.node:
         return
+    node_info = nodes[report.node].info if report.node in nodes else None
+    state = report.state
+    if state is not None:
+        state = idle_node(with_node_facts(state, kubelet_facts(node_info), kinds).kind)
     if report.node in nodes:
         if nodes[report.node].state is not None:
             problems.append(f"{label}: duplicate name: the first one counts")

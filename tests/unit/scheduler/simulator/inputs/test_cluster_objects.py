@@ -410,6 +410,14 @@ def test_a_node_object_takes_precedence_over_its_report() -> None:
     assert [result.nodes.name(row) for row in range(2)] == ["m", "n"]
 
 
+def test_the_rules_are_those_of_the_kubelet_on_a_node() -> None:
+    """A node without a v1.Node has those of the newest known release."""
+    old = node("n")
+    old["status"]["nodeInfo"] = {"kubeletVersion": "v1.31.4"}
+    states = fleet_from_reports(documents(report("n"), report("m")), documents(old)).states
+    assert (states["n"].kind.policies.release, states["m"].kind.policies.release) == ((1, 31), (1, 36))
+
+
 def test_memory_that_a_report_does_not_contain_is_not_counted() -> None:
     result = fleet_from_reports(documents(report("n")))
     assert result.total_capacity["memory"] == UNLIMITED
