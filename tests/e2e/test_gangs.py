@@ -25,6 +25,8 @@ Object = dict[str, Any]
 
 NODES = ("n0", "n1", "n2", "n3")
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+IN_TREE_GROUPS = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
+GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 CLASSES = "/apis/resource.k8s.io/v1"
 REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "OutOfcpu")
 
@@ -32,7 +34,9 @@ REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAd
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Cluster]:
     """Yield four nodes with two zones of 16 CPUs each; the kubelet reserves two CPUs of the first zone."""
-    with running_cluster({name: Settings(topology="single-numa-node", reconcile="1s") for name in NODES}) as cluster:
+    settings = {name: Settings(topology="single-numa-node", reconcile="1s") for name in NODES}
+    flags = (GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+    with running_cluster(settings, flags=flags) as cluster:
         cluster.server.admin.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(POD_GROUP_CRD.read_text())
         ).ok()
@@ -113,6 +117,31 @@ def test_two_gangs_that_do_not_fit_together(cluster: Cluster) -> None:
             cluster.delete(name)
         cluster.settled(names(second), runs)
         assert len(nodes_of(cluster, second)) == 5
+        cluster.clear()
+
+
+def test_a_gang_of_kube_scheduler_itself(cluster: Cluster) -> None:
+    """With the gate GangScheduling, kube-scheduler filters all pods of a gang before it binds one."""
+    gangs = [members(group, 5, 9) for group in ("cyan", "pink")]
+    for obj in itertools.chain(*gangs):
+        obj["spec"]["schedulingGroup"] = {
+            "podGroupName": obj["metadata"].pop("labels")["scheduling.x-k8s.io/pod-group"]
+        }
+    with extending(cluster) as extender, scheduling(cluster, GATES, extender=extender):
+        for group in ("cyan", "pink"):
+            spec = {"schedulingPolicy": {"gang": {"minCount": 5}}}
+            cluster.server.admin.post(IN_TREE_GROUPS, {"metadata": {"name": group}, "spec": spec}).ok()
+        cluster.create([obj for pair in zip(*gangs, strict=True) for obj in pair])
+        cluster.until(
+            lambda: sorted(len(nodes_of(cluster, gang)) for gang in gangs)[1] == 5, lambda: extender.said[-4000:]
+        )
+        first, second = sorted(gangs, key=lambda gang: -len(nodes_of(cluster, gang)))
+        cluster.settled(names(first), runs)
+        cluster.settled(names(second)[:1], lambda obj: "does not fit: 3 of 5 pods like" in message(obj))
+        assert nodes_of(cluster, second) == []
+        for name in names(first):
+            cluster.delete(name)
+        cluster.settled(names(second), runs)
         cluster.clear()
 
 

@@ -122,11 +122,14 @@ class Cluster(NamedTuple):
 
 @contextlib.contextmanager
 def running_cluster(
-    nodes: Mapping[str, Settings], prepare: Callable[[Node], object] | None = None
+    nodes: Mapping[str, Settings], prepare: Callable[[Node], object] | None = None, *, flags: Sequence[str] = ()
 ) -> Generator[Cluster]:
-    """Run a cluster of nodes with these kubelets; `prepare` runs for each node before its agent starts."""
+    """Run a cluster of nodes with these kubelets; `prepare` runs for each node before its agent starts.
+
+    `flags` are those of kube-apiserver.
+    """
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(real_apiserver())
+        server = stack.enter_context(real_apiserver(*flags))
         directory = Path(stack.enter_context(short_directory()))
         kubeconfig = write_kubeconfig(server, directory)
         server.admin.post(
@@ -150,7 +153,7 @@ def running_cluster(
 
 @contextlib.contextmanager
 def scheduling(
-    cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100
+    cluster: Cluster, *flags: str, extender: Extender | None = None, percentage: int = 100
 ) -> Generator[RestartableProcess]:
     """Run kube-scheduler, optionally with an extender. `percentage`: percentageOfNodesToScore (0: its default)."""
     config: Object = {"percentageOfNodesToScore": percentage}
@@ -163,7 +166,7 @@ def scheduling(
             }
         ]  # fmt: skip
     name = f"kube-scheduler-{extender is not None}"
-    with running_scheduler(cluster.kubeconfig, cluster.directory, name=name, **config) as process:
+    with running_scheduler(cluster.kubeconfig, cluster.directory, *flags, name=name, **config) as process:
         yield process
 
 
@@ -171,7 +174,7 @@ def scheduling(
 def running_scheduler(
     kubeconfig: Path,
     directory: Path,
-    *,
+    *flags: str,
     program: str = "kube-scheduler",
     name: str = "",
     **fields: object,
@@ -197,6 +200,7 @@ def running_scheduler(
         "--bind-address=127.0.0.1",
         "--secure-port=0",
         *access,
+        *flags,
     ]
     with RestartableProcess(command, log) as process:
         yield process
