@@ -3,7 +3,7 @@
 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Among sets with the same number of zones and
 equal shares, the kubelet looks for the set that leaves all zones most balanced. The measure is the standard deviation
 of their free CPUs. With 4 or more zones, the kubelet may then take CPUs from other zones (overwritten_at_end) and so
-reject a request that fits.
+reject a request that fits. From 1.37 on, align-by-socket prefers zones of one package, even if their shares differ.
 
 The kubelet evaluates all subsets of all sets. This module first computes a bound for each set: the best balance that
 any division of the remainder could leave. It then searches only the sets whose bound is as good as the best result so
@@ -36,6 +36,11 @@ _MAX_SETS = 256
 """Maximum number of sets of one size that are searched: enough for any size if 10 zones have free CPUs."""
 
 
+_EQUALIZES_SHARES = (1, 37)
+"""The first release that reduces the shares of all zones to the least that a zone can provide, and that considers
+align-by-socket."""
+
+
 class _Request(NamedTuple):
     """A request for CPUs, and the free CPUs."""
 
@@ -48,11 +53,15 @@ class _Request(NamedTuple):
     """Number of free CPUs by zone."""
     listed: tuple[int, ...]
     """The zones in the kubelet's order; a zone in two packages may be listed twice."""
+    packages: tuple[int, ...]
+    """The packages that zones should share, as bits; empty if any zones may be combined."""
 
 
 class _Plan(NamedTuple):
     """Zones that each provide an equal share."""
 
+    spans_packages: bool
+    """Whether the zones are in several packages, although they should share one."""
     bound: int
     """Lower bound of the sum of squares of the CPUs left in each zone."""
     indices: tuple[int, ...]
@@ -60,7 +69,7 @@ class _Plan(NamedTuple):
     left: tuple[int, ...]
     """CPUs left in each zone after the shares are taken."""
     remainder: int
-    """How many more CPUs are needed: fewer than one group from each zone."""
+    """How many more CPUs are needed: fewer than one group from each zone, unless a zone has less than its share."""
     able: tuple[int, ...]
     """The zones of the plan that can provide one more group."""
 
@@ -68,6 +77,7 @@ class _Plan(NamedTuple):
 class _Best(NamedTuple):
     """A plan, and the indices of the able zones that provide the remainder; better plans compare as smaller."""
 
+    spans_packages: bool
     squares: int
     indices: tuple[int, ...]
     plan: _Plan
@@ -91,7 +101,9 @@ def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: i
     listed = accumulator.sort_available_numa_nodes()
     zones = tuple(dict.fromkeys(listed))
     counts = tuple((free & zone).bit_count() for zone in zones)
-    request = _Request(count, group, zones, counts, tuple(map(zones.index, listed)))
+    is_aligned = policies.align_by_package and policies.release >= _EQUALIZES_SHARES
+    packages = tuple(bits for _, bits in topology.packages) if is_aligned else ()
+    request = _Request(count, group, zones, counts, tuple(map(zones.index, listed)), packages)
     for size in _sizes(topology, request):
         _check_set_count(len(listed), size)
         plans = list(_plans(request, size))
@@ -121,20 +133,30 @@ def _sizes(topology: CpuTopology, request: _Request) -> range:
 def _plans(request: _Request, size: int) -> Iterator[_Plan]:
     """Yield the sets of `size` zones with enough CPUs and equal shares, in the kubelet's order."""
     group, free = request.group, request.free
-    share = _share(request, size)
-    remainder = request.size - share * size
+    equal_share = _share(request, size)
     for indices in combinations(range(len(request.listed)), size):
         zones = [request.listed[index] for index in indices]
         counts = [free[zone] for zone in zones]
         in_groups = sum(count // group for count in counts) * group
+        share = min(equal_share, min(counts) // group * group) if request.packages else equal_share
         if min(counts) < share or in_groups < request.size or sum(free[zone] for zone in set(zones)) < request.size:
             continue
         left = list(free)
         for zone in zones:
             left[zone] -= share
         able = tuple(zone for zone in zones if left[zone] >= group)
+        remainder = request.size - share * size
         if able or not remainder:
-            yield _Plan(_bound(left, able, remainder, group), indices, tuple(left), remainder, able)
+            bound = _bound(left, able, remainder, group)
+            yield _Plan(_spans_packages(request, zones), bound, indices, tuple(left), remainder, able)
+
+
+def _spans_packages(request: _Request, zones: Iterable[int]) -> bool:
+    """Return whether zones that should share a package are in several (topology.go AreNUMANodesInSameSocket)."""
+    cpus = 0
+    for zone in zones:
+        cpus |= request.zones[zone]
+    return sum(1 for package in request.packages if package & cpus) > 1
 
 
 def _bound(left: Sequence[int], able: Sequence[int], remainder: int, group: int) -> int:
@@ -149,7 +171,7 @@ def _best_plan(request: _Request, plans: Iterable[_Plan]) -> _Best | None:
     """Return the first of the best plans; None if no zones can provide the remainder."""
     best: _Best | None = None
     for plan in sorted(plans):
-        if best is not None and (plan.bound, plan.indices) > (best.squares, best.indices):
+        if best is not None and plan[:3] > best[:3]:
             return best
         candidate = _with_providers(request, plan)
         if candidate is not None:
@@ -166,7 +188,7 @@ def _with_providers(request: _Request, plan: _Plan) -> _Best | None:
             continue
         squares = _sum_of_squares(left)
         if best is None or squares < best.squares:
-            best = _Best(squares, plan.indices, plan, providers, left)
+            best = _Best(plan.spans_packages, squares, plan.indices, plan, providers, left)
             if squares == plan.bound:
                 return best
     return best
@@ -210,7 +232,7 @@ def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | 
     The kubelet then loops over these zones forever, because the remainder is never fully allocated.
     """
     for plan in plans:
-        if best is not None and _is_even(best) and plan.indices > best.indices:
+        if best is not None and _ends_search(best) and plan.indices > best.indices:
             return
         if _in_groups(request, plan, plan.able) < _total(plan, plan.able) and any(
             _in_groups(request, plan, providers) < plan.remainder <= _total(plan, providers)
@@ -219,25 +241,28 @@ def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | 
             raise CpuAllocationError(_NEVER_TERMINATES)
 
 
-def _is_even(best: _Best) -> bool:
-    """Return whether a plan leaves equally many CPUs in all zones; the kubelet then stops at the next plan."""
-    return len(set(best.left)) < 2
+def _ends_search(best: _Best) -> bool:
+    """Return whether the kubelet stops at the next plan: all zones have equally many CPUs left."""
+    return len(set(best.left)) < 2 and not best.spans_packages
 
 
 def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
     """Take CPUs from the zones that overwrote the best plan; raise CpuAllocationError if these zones have too few."""
     count = len(request.listed)
-    if _is_even(best):
+    if _ends_search(best):
         indices = overwritten_by_next(best.indices, next_combination(best.indices, count))
     else:
         indices = overwritten_at_end(best.indices, count)
     share = _share(request, len(indices))
+    if policies.release >= _EQUALIZES_SHARES:
+        counts = [request.free[request.listed[index]] for index in indices]
+        share = min(share, min(counts) // request.group * request.group)
     for index in indices:
         _take_from_zone(accumulator, request.zones[request.listed[index]], share, policies)
     providers = [
         request.zones[best.plan.able[index]] for index in overwritten_at_end(best.providers, len(best.plan.able))
     ]
-    remainder = best.plan.remainder
+    remainder = request.size - share * len(indices)
     while remainder:
         is_stuck = True
         for zone in providers:

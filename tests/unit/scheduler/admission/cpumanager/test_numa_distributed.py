@@ -213,6 +213,24 @@ class Machine(NamedTuple):
     cores: tuple[int, ...]
     size: int
     group: int
+    release: int = 36
+    """Minor release of the kubelet."""
+    by_package: bool = False
+    """align-by-socket."""
+
+    @property
+    def aligns(self) -> bool:
+        """Return whether zones of one package are preferred."""
+        return self.by_package and self.release >= 37
+
+    def groups(self, zones: Sequence[int]) -> list[int]:
+        """Return how many free CPUs each zone has in whole groups."""
+        return [self.free[zone] // self.group * self.group for zone in zones]
+
+    def in_one_package(self, zones: Sequence[int]) -> bool:
+        """Return whether zones share a package (AreNUMANodesInSameSocket)."""
+        cpus = sum(self.topology.zones[zone][1] for zone in set(zones))
+        return sum(bool(package & cpus) for _, package in self.topology.packages) <= 1
 
     @property
     def topology(self) -> CpuTopology:
@@ -286,30 +304,33 @@ def listed_zones(machine: Machine, free: int) -> list[int]:
 
 def kubelet_shares(machine: Machine, zones: Sequence[int]) -> list[int] | None:
     """Run a transcription of takeByTopologyNUMADistributed on counts; return None if it packs CPUs."""
-    free, _, cores, size, group = machine
+    free, cores, size, group = machine.free, machine.cores, machine.size, machine.group
     needed = size // group
     fewest = -(-needed // -(-(2 * sum(cores) // group) // len(free)))
     for count in range(fewest, min(needed, len(set(zones))) + 1):
         share = needed // count * group
-        remainder = size - share * count
-        best, array, providers = 1 << 60, list[int](), list[int]()
+        best, best_in_one, array, providers = 1 << 60, False, list[int](), list[int]()
         for subset_array, subset in go_walk(len(zones), count):
-            if best * len(set(zones)) == (sum(free) - size) ** 2:  # a deviation of 0
+            is_even = best * len(set(zones)) == (sum(free) - size) ** 2  # a deviation of 0
+            if is_even and (best_in_one or not machine.aligns):
                 break
             combo = [zones[index] for index in subset]
-            if (
-                sum(free[zone] for zone in set(combo)) < size
-                or sum(free[zone] // group for zone in combo) < needed
-                or any(free[zone] < share for zone in combo)
-            ):
+            if sum(free[zone] for zone in set(combo)) < size or sum(machine.groups(combo)) < size:
                 continue
-            left = [number - share * combo.count(zone) for zone, number in enumerate(free)]
-            balance, zones_of_remainder = best_providers(left, combo, group, remainder)
-            if balance < best:
-                best, array, providers = balance, subset_array, zones_of_remainder
+            own_share = min(share, *machine.groups(combo)) if machine.aligns else share
+            if any(free[zone] < own_share for zone in combo):
+                continue
+            left = [number - own_share * combo.count(zone) for zone, number in enumerate(free)]
+            balance, zones_of_remainder = best_providers(left, combo, group, size - own_share * count)
+            in_one = machine.aligns and machine.in_one_package(combo)
+            if balance < best if in_one == best_in_one else in_one:
+                best, best_in_one, array, providers = balance, in_one, subset_array, zones_of_remainder
         if array:
-            left = take_shares(free, [zones[index] for index in array[:count]], share)
-            return list(map(sub, free, spread(left, providers, group, remainder)))
+            chosen = [zones[index] for index in array[:count]]
+            if machine.release >= 37:
+                share = min(share, *machine.groups(chosen))
+            left = take_shares(free, chosen, share)
+            return list(map(sub, free, spread(left, providers, group, size - share * count)))
     return None
 
 
@@ -323,7 +344,8 @@ def machines(draw: st.DrawFn) -> Machine:
     group = draw(st.sampled_from([1, 2]))
     assume(sum(free) >= group)
     packages = draw(st.integers(1, len(cores)))
-    return Machine(free, packages, cores, draw(st.integers(1, sum(free) // group)) * group, group)
+    size = draw(st.integers(1, sum(free) // group)) * group
+    return Machine(free, packages, cores, size, group, draw(st.sampled_from([36, 37])), draw(st.booleans()))
 
 
 @given(machines())
@@ -344,10 +366,27 @@ def machines(draw: st.DrawFn) -> Machine:
 @example(Machine((2, 4, 2, 2), packages=2, cores=(2, 2, 1, 1), size=10, group=2)).via("a zone is emptied twice")
 @example(Machine((5, 5, 5, 5, 3), packages=3, cores=(3,) * 5, size=18, group=2)).via("three half cores never suffice")
 @example(Machine((3, 1, 5, 3, 3, 5, 3), packages=5, cores=(3,) * 7, size=16, group=2)).via("zones are listed twice")
+@example(Machine((3, 0, 4, 3), packages=2, cores=(2,) * 4, size=6, group=1, release=37, by_package=True)).via(
+    "zones of one package leave the zones less even"
+)
+@example(Machine((4, 1, 4, 4), packages=2, cores=(2,) * 4, size=5, group=1, release=37, by_package=True)).via(
+    "zones of one package have different shares"
+)
+@example(Machine((5, 4, 4, 4) + (3,) * 6, packages=2, cores=(3,) * 4 + (2,) * 6, size=17, group=1, release=36)).via(
+    "a zone that replaces another one has too few CPUs"
+)
+@example(Machine((5, 4, 4, 4) + (3,) * 6, packages=2, cores=(3,) * 4 + (2,) * 6, size=17, group=1, release=37)).via(
+    "it reduces all shares, and the remainder suffices"
+)
+@example(Machine((4,) * 4 + (3,) * 6, packages=2, cores=(3,) * 4 + (2,) * 6, size=16, group=1, release=37)).via(
+    "it reduces all shares, and no zone provides the remainder: the kubelet never ends"
+)
 def test_shares_match_the_kubelet(machine: Machine) -> None:
     """Shares match the kubelet's walk over all sets of zones and all sets of zones for the remainder."""
     topology = machine.topology
-    policies = SPREAD._replace(full_cores=machine.group == 2)
+    policies = SPREAD._replace(
+        full_cores=machine.group == 2, align_by_package=machine.by_package, release=(1, machine.release)
+    )
     free = sum(lowest_bits(cpus, count) for (_, cpus), count in zip(topology.zones, machine.free, strict=True))
     state = state_of(topology, policies)._replace(free_cpus=free)
     listed = listed_zones(machine, free)
