@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/lab/podgroups"
 API, IN_TREE = "scheduling.x-k8s.io", "scheduling.k8s.io"
+ANY_FIELDS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 POD_GROUP = pod_group("trainer", 3)
 KEY = GroupKey(API, "lab", "trainer")
 
@@ -130,6 +131,41 @@ def test_silent_server(server: ApiServer, client: CountingClient) -> None:
         lists = client.lists
         eventually(lambda: client.lists >= lists + 4)
         assert recorder.served[API] is Served.NO
+
+
+def test_versions_of_the_in_tree_api(server: ApiServer, client: CountingClient) -> None:
+    """1.36 serves v1alpha2, and 1.37 v1beta1: an upgrade of the API server changes the version that is watched."""
+    api, recorder = Api(server.url), Recorder()
+    states: list[Served] = []
+    recorder.set_pod_groups_served = lambda api_group, served: (  # type: ignore[method-assign]
+        states.append(served) if api_group == IN_TREE else None
+    )
+    definition = yaml.safe_load(POD_GROUP_CRD.read_text())
+    definition["metadata"]["name"] = f"podgroups.{IN_TREE}"
+    definition["spec"]["group"] = IN_TREE
+    old = definition["spec"]["versions"][0] | {"name": "v1alpha2", "schema": {"openAPIV3Schema": ANY_FIELDS}}
+    new = old | {"name": "v1beta1", "storage": False}
+    definition["spec"]["versions"] = [old]
+    api.post("/api/v1/namespaces", {"metadata": {"name": "lab"}}).ok()
+    with informers(client, recorder):
+        api.post(DEFINITIONS, definition).ok()
+        eventually(lambda: states[-1:] == [Served.YES])
+        for version, count in (("v1alpha2", 3), ("v1beta1", 4)):
+            group = in_tree_pod_group(version, f"trainer-{count}", count)
+            api.post(f"/apis/{IN_TREE}/{version}/namespaces/lab/podgroups", group).ok()
+            key = GroupKey(IN_TREE, "lab", f"trainer-{count}")
+            eventually(lambda key=key: key in recorder.groups)
+            assert recorder.groups[key].min_member == count
+            api.patch(
+                f"{DEFINITIONS}/{definition['metadata']['name']}",
+                {"spec": {"versions": [old | {"served": False}, new] if version == "v1beta1" else [old, new]}},
+            ).ok()
+            eventually(lambda: states[-2:] == [Served.UNKNOWN, Served.YES])
+
+
+def in_tree_pod_group(version: str, name: str, min_count: int) -> dict[str, Any]:
+    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+    return {"apiVersion": f"{IN_TREE}/{version}", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
 def test_in_tree_pod_groups() -> None:

@@ -1,12 +1,14 @@
 """An informer of a kind that runs while the API server serves the kind and lets the extender read it.
 
 A cluster need not have every kind: a custom resource may be installed later, and a gate may be off. So the informer
-probes the kind periodically with one request, and watches it only while it is served.
+probes the kind periodically with one request, and watches it only while it is served. Of several versions with equal
+fields, it watches the first that is served.
 
 | probe     | action                                           |
 |-----------|--------------------------------------------------|
 | 200       | watch; served once the first list is complete    |
-| 404       | stop the watch; not served                       |
+| 404       | probe the next version; after the last one, stop |
+|           | the watch; not served                            |
 | 403       | stop the watch; forbidden                        |
 | any other | none: the state is unchanged until the next probe |
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
@@ -47,16 +50,21 @@ class OptionalInformer(Generic[T]):
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        versions: tuple[Resource, ...],
         decode: Callable[[msgspec.Raw], T],
         handler: Callable[[T | None, T | None], object],
         on_served: Callable[[Served], object],
         *,
         probe_period: float = PROBE_PERIOD,
     ) -> None:
-        """`decode` and `handler` are as in Reflector. `on_served` is called after each change of the state."""
+        """`versions` of one kind, the preferred one first. `decode` and `handler` are as in Reflector.
+
+        `on_served` is called after each change of the state.
+        """
         self._client = client
-        self._resource = resource
+        self._versions = versions
+        self._resource = versions[0]
+        """The version that is or will be watched."""
         self._decode = decode
         self._handler = handler
         self._on_served = on_served
@@ -64,7 +72,7 @@ class OptionalInformer(Generic[T]):
         self._reflector: Reflector[T] | None = None
         self._served = Served.UNKNOWN
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"informer-{resource.plural}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"informer-{versions[0].plural}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -90,9 +98,11 @@ class OptionalInformer(Generic[T]):
 
     def _probe(self) -> None:
         try:
-            probe(self._client, self._resource)
-        except NotFound:
-            self._stop_watch(Served.NO)
+            for version in self._versions:
+                with suppress(NotFound):
+                    probe(self._client, version)
+                    self._watch(version)
+                    return
         except Forbidden as error:
             if self._served is not Served.FORBIDDEN:
                 log.warning("%s cannot be read: %s", self._resource.plural, error)
@@ -100,9 +110,15 @@ class OptionalInformer(Generic[T]):
         except KubeError as error:
             log.debug("%s: %s", self._resource.plural, error)
         else:
-            if self._reflector is None:
-                self._reflector = Reflector(self._client, self._resource, self._decode, self._handler)
-                self._reflector.start()
+            self._stop_watch(Served.NO)
+
+    def _watch(self, version: Resource) -> None:
+        if self._reflector is not None and self._resource != version:
+            self._stop_watch(Served.UNKNOWN)
+        self._resource = version
+        if self._reflector is None:
+            self._reflector = Reflector(self._client, version, self._decode, self._handler)
+            self._reflector.start()
 
     def _is_syncing(self) -> bool:
         """Return whether the initial list of the watch is incomplete; a complete list marks the kind as served."""

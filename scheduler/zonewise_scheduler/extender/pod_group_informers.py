@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from zonewise_common.kube.probe import PROBE_PERIOD
-from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, POD_GROUPS
+from zonewise_common.kube.resources import BETA_POD_GROUPS, IN_TREE_POD_GROUPS, POD_GROUPS
 from zonewise_scheduler.extender.objects.pod_group import decode_in_tree_pod_group, decode_pod_group
 from zonewise_scheduler.extender.optional_informer import OptionalInformer
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.objects.pod_group import PodGroup
     from zonewise_scheduler.extender.objects.served import Served
 
-_DECODERS = {POD_GROUPS: decode_pod_group, IN_TREE_POD_GROUPS: decode_in_tree_pod_group}
+_DECODERS = {
+    (POD_GROUPS,): decode_pod_group,
+    (BETA_POD_GROUPS, IN_TREE_POD_GROUPS): decode_in_tree_pod_group,  # since 1.37; only in 1.36
+}
+"""Decoders by the versions of an API."""
 
 
 class PodGroupHandler(Protocol):
@@ -40,10 +44,10 @@ class PodGroupInformers:
         self._stack = ExitStack()
         self._informers = [
             OptionalInformer(
-                client, resource, decode, handler.update_pod_group,
-                partial(handler.set_pod_groups_served, resource.group), probe_period=probe_period,
+                client, versions, decode, handler.update_pod_group,
+                partial(handler.set_pod_groups_served, versions[0].group), probe_period=probe_period,
             )
-            for resource, decode in _DECODERS.items()
+            for versions, decode in _DECODERS.items()
         ]  # fmt: skip
 
     def __enter__(self) -> Self:

@@ -1,6 +1,7 @@
 """The requirements of PodGroups on the placement of their pods, for both APIs in use.
 
-Sources: scheduler-plugins apis/scheduling/v1alpha1/types.go; k8s.io/api scheduling/v1alpha2/types.go.
+Sources: scheduler-plugins apis/scheduling/v1alpha1/types.go; k8s.io/api scheduling/v1alpha2/types.go
+and scheduling/v1beta1/types.go.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def decode_pod_group(raw: msgspec.Raw) -> PodGroup:
 
 
 def decode_in_tree_pod_group(raw: msgspec.Raw) -> PodGroup:
-    """Decode a PodGroup of scheduling.k8s.io/v1alpha2. Raises msgspec.DecodeError and FieldError."""
+    """Decode a PodGroup of scheduling.k8s.io, v1alpha2 or v1beta1. Raises msgspec.DecodeError and FieldError."""
     group: Json = _OBJECT.decode(raw)
     spec = object_in(group, "spec", "")
     constraints = object_in(spec, "schedulingConstraints", "spec.")

@@ -84,7 +84,7 @@ class Preemption:
         self._budgets = DisruptionBudgets(clock)
         self._planner = PreemptionPlanner(state, self._budgets, fallback)
         self._informer = OptionalInformer(
-            client, POD_DISRUPTION_BUDGETS, decode_disruption_budget, self._budgets.update, self._set_budgets_served,
+            client, (POD_DISRUPTION_BUDGETS,), decode_disruption_budget, self._budgets.update, self._set_budgets_served,
             probe_period=probe_period,
         )  # fmt: skip
         self._lock = threading.Lock()  # protects the offers
