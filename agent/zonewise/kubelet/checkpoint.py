@@ -68,6 +68,13 @@ class CheckpointReader:
         self._problems.append(f"{self._path}: {repr(decoded)[:80]} is not a JSON object")
         return {}
 
+    def pod_entries(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield what pods hold as a whole: podEntries, which kubelets of 1.37 write into the text `data`."""
+        data = document.get("data")
+        text = None if data is None else self.text("data", data)
+        owner = document if text is None else self.document(text)
+        yield from self.entries("podEntries", owner.get("podEntries"))
+
     def entries(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
         """Yield the entries of an object."""
         if isinstance(value, Mapping):

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuManagerState]:
-    """Return the state in the file, in any of the three versions.
+    """Return the state in the file, in any of the four versions.
 
     - v1 (to 1.17): CPUs by container id; these entries belong to the pod UNKNOWN_POD.
     - v2: by pod UID and container.
     - v3 (gate PodLevelResourceManagers): also by pod UID only. That is then the pod's only entry, under the container
       WHOLE_POD, since it includes the CPUs of the pod's containers.
+    - v4 (since 1.37): as v2, with the entries by pod UID in the text `data`.
     """
     file = CheckpointReader(path)
     document = file.document(content)
@@ -28,7 +29,7 @@ def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuMa
     policy = file.text("policyName", document.get("policyName"))
     default = file.cpus("defaultCpuSet", document.get("defaultCpuSet"))
     entries = _container_cpus(file, document.get("entries"))
-    for uid, entry in file.entries("podEntries", document.get("podEntries")):
+    for uid, entry in file.pod_entries(document):
         fields: Mapping[str, Any] = dict(file.entries(f"podEntries.{uid}", entry))
         cpus = file.cpus(f"podEntries.{uid}.cpuSet", fields.get("cpuSet", ""))
         if cpus is not None:

@@ -17,10 +17,11 @@ _TABLE = ("total", "systemReserved", "allocatable", "reserved", "free")
 
 
 def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[MemoryManagerState]:
-    """Return the state in the file, in either version.
+    """Return the state in the file, in any of the three versions.
 
     v2 (gate PodLevelResourceManagers) also has blocks by pod UID only. These are then the pod's only entry, under the
-    container WHOLE_POD: they include the blocks of its containers, which would count twice.
+    container WHOLE_POD: they include the blocks of its containers, which would count twice. In v3 (since 1.37),
+    the text `data` has them.
     """
     file = CheckpointReader(path)
     document = file.document(content)
@@ -29,7 +30,7 @@ def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[Me
     policy = file.text("policyName", document.get("policyName"))
     nodes = dict(_machine_state(file, document.get("machineState")))
     entries = dict(_containers(file, document.get("entries")))
-    for uid, entry in file.entries("podEntries", document.get("podEntries")):
+    for uid, entry in file.pod_entries(document):
         field = f"podEntries.{uid}"
         blocks = dict(file.entries(field, entry)).get("memoryBlocks")
         entries[uid] = {WHOLE_POD: tuple(_blocks(file, f"{field}.memoryBlocks", blocks))}

@@ -98,6 +98,33 @@ def test_pod_level_cpus_replace_those_of_containers() -> None:
     assert parsed.problems == ()
 
 
+def test_pod_level_entries_of_1_37() -> None:
+    """In the formats CPU v4 and memory v3, a text contains them; the other fields are also outside of it."""
+    pods: dict[str, Any] = {"u": {"cpuSet": "1-2", "memoryBlocks": [BLOCK]}}
+    shared: dict[str, Any] = {
+        **POLICY,
+        "machineState": {},
+        "checksum": 1,
+        "dataChecksum": 2,
+        "data": json.dumps({"podEntries": pods}),
+    }
+    cpus = parse_cpu_manager_state(encoded({**shared, "entries": {"u": {"c": "1", "d": "2"}}}), "f")
+    assert cpus.value is not None
+    assert (cpus.value.entries, cpus.problems) == ({"u": {WHOLE_POD: CpuSet([1, 2])}}, ())
+    memory = parse_memory_manager_state(encoded({**shared, "entries": {"u": {"c": [BLOCK], "d": [BLOCK]}}}), "f")
+    assert memory.value is not None
+    assert (memory.value.entries, memory.problems) == ({"u": {WHOLE_POD: (MemoryBlock("memory", 4, (0, 1)),)}}, ())
+
+
+@pytest.mark.parametrize("data", [1, "", "{", "[]"])
+def test_damaged_data_of_1_37(data: object) -> None:
+    """The entries of containers are read, and the problem is reported."""
+    parsed = parse_cpu_manager_state(encoded({**POLICY, "entries": {"u": {"c": "1"}}, "data": data}), "f")
+    assert parsed.value is not None
+    assert parsed.value.entries == {"u": {"c": CpuSet([1])}}
+    assert len(parsed.problems) == 1
+
+
 # --- memory_manager_state
 
 
@@ -239,6 +266,7 @@ def damaged(draw: st.DrawFn) -> Any:
     good: dict[str, Any] = {
         **POLICY, "entries": draw(st.sampled_from(entries)), "checksum": 1,
         "machineState": {"0": NODE}, "podEntries": {"u": {"cpuSet": "1"}},
+        **draw(st.sampled_from([{}, {"data": '{"podEntries": {"u": {"cpuSet": "1"}}}'}])),
         "Data": {"PodDeviceEntries": [DEVICE], "RegisteredDevices": {"r": ["a"]}}, "ClaimInfoStateList": [CLAIM],
     }  # fmt: skip
     document: Any = json.loads(json.dumps(good))
