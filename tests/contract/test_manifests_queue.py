@@ -219,7 +219,8 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
     token = real_server.service_account_token(NAMESPACE, ACCOUNT)
     with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
         adapters = adapters_by_kind()
-        rules = AdmissionRules(suspend_paths(adapters), _has_default_queue, bool, pod_sets_reader(adapters))
+        paths, pod_sets = suspend_paths(adapters), pod_sets_reader(adapters)
+        rules = AdmissionRules(paths, _has_default_queue, bool, pod_sets, {}.get, {}.get)
         handler = WebhookHandler(rules)
         server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
         server.step()

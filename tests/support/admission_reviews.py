@@ -14,7 +14,7 @@ from zonewise_scheduler.controller.webhooks.handler import DEFAULT_PATH, VALIDAT
 from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
 
@@ -29,15 +29,24 @@ def rules(
     default_class: bool = False,
     without_name: bool = False,
     configured: Iterable[JobAdapter] = (),
+    jobs: Mapping[str, Json] | None = None,
+    workloads: Mapping[str, Json] | None = None,
 ) -> AdmissionRules:
     """Return the admission rules of a cluster; the namespace team-a has a default queue if `default_queue` is true.
 
-    `default_class`: whether there is a default WorkloadPriorityClass.
+    `default_class`: whether there is a default WorkloadPriorityClass. `jobs`: the observed jobs by UID.
+    `workloads`: the observed Workloads by namespace and name.
     """
     has_default: Callable[[str], bool] = lambda namespace: default_queue and namespace == "team-a"  # noqa: E731
     adapters = adapters_by_kind(configured)
     return AdmissionRules(
-        suspend_paths(adapters), has_default, lambda: default_class, pod_sets_reader(adapters), without_name
+        suspend_paths(adapters),
+        has_default,
+        lambda: default_class,
+        pod_sets_reader(adapters),
+        (jobs or {}).get,
+        (workloads or {}).get,
+        without_name,
     )
 
 

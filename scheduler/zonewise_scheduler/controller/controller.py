@@ -152,6 +152,14 @@ class QueueController:
         for key in self._gate.end_pauses_of(resource) if is_first else ():
             self._mark_dirty(key)
 
+    def find_job(self, uid: str) -> Json | None:
+        """Return the observed job with a UID; None: there is none. Several threads call it."""
+        return self._jobs.find_by_uid(uid)
+
+    def find_workload(self, name: str) -> Json | None:
+        """Return the observed Workload with a namespace and name. Several threads call it."""
+        return self._workloads.by_key.get(name)
+
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Record a Node; None: it was deleted."""
         self._nodes.observe_node(name, node)

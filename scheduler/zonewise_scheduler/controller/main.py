@@ -137,6 +137,7 @@ class _Replica:
         self.metrics = ControllerMetrics(time.perf_counter)
         self.metrics.settings.info({"hash": settings_digest(settings)})
         controller = self._controller(recorder)
+        self._find_job, self._find_workload = controller.find_job, controller.find_workload
         self.writer = Writer(
             client,
             self._end_write,
@@ -186,7 +187,13 @@ class _Replica:
 
         paths, pod_sets = suspend_paths(self._adapters), pod_sets_reader(self._adapters)
         rules = AdmissionRules(
-            paths, has_default_queue, has_default_class, pod_sets, settings.manage_jobs_without_queue_name
+            paths,
+            has_default_queue,
+            has_default_class,
+            pod_sets,
+            self._find_job,
+            self._find_workload,
+            settings.manage_jobs_without_queue_name,
         )
         webhooks = WebhookHandler(rules, lambda: self.guard.kueue_manages)
         handler = SharedPortHandler(webhooks, self.handler, self._election.is_standby)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
+from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, string_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Mapping
 
     from zonewise_scheduler.controller.types import Json
 
@@ -46,17 +46,3 @@ def condition_message(job: Json, condition_type: str) -> str | None:
         if condition.text("type") == condition_type and condition.text("status") == "True":
             return condition.text("message")
     return None
-
-
-def has_managed_owner(obj: Json, managed_kinds: Container[tuple[str, str]]) -> bool:
-    """Return whether the controller of an object is itself a job, so that the owner is queued instead of the object.
-
-    `managed_kinds`: API groups and kinds with an adapter. Only the direct owner counts: a RayJob, for example, copies
-    its labels to its RayCluster, including the queue label. Raises FieldError.
-    """
-    for owner in objects_in(object_in(obj, "metadata", ""), "ownerReferences", "metadata."):
-        group, _, _ = string_in(owner, "apiVersion", "metadata.ownerReferences.").rpartition("/")
-        kind = (group, string_in(owner, "kind", "metadata.ownerReferences."))
-        if owner.get("controller") is True and kind in managed_kinds:
-            return True
-    return False

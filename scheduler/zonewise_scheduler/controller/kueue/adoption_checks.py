@@ -13,7 +13,7 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
-from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
@@ -89,13 +89,14 @@ def _jobs_to_stop(
         index.set(object_key(WORKLOADS, obj).namespaced_name, obj)
     kinds = [adapter.resource for adapter in adapters.values()]
     by_key = {object_key(resource, obj): obj for resource in kinds for obj in objects.get(resource, ())}
+    by_uid = {uid_of(obj): obj for obj in by_key.values()}
     for adapter in adapters.values():
         for job in objects.get(adapter.resource, ()):
             key = object_key(adapter.resource, job)
             workloads = list(index.owned_by(uid_of(job)).values())
             try:
                 of_job = adapter_of_job(adapter, job, by_key.get)
-                if of_job is None or not _is_running(job, of_job, adapters):
+                if of_job is None or not _is_running(job, of_job, adapters, by_uid):
                     continue
                 if not workloads:
                     yield f"{key}: it runs without a Workload"
@@ -108,8 +109,10 @@ def _jobs_to_stop(
                 yield f"{key}: {error}"
 
 
-def _is_running(job: Json, adapter: JobAdapter, adapters: Mapping[tuple[str, str], Any]) -> bool:
+def _is_running(
+    job: Json, adapter: JobAdapter, adapters: Mapping[tuple[str, str], Any], by_uid: Mapping[str, Json]
+) -> bool:
     labels = FieldReader(job, "", []).child("metadata").pairs("labels")
-    if not labels.get(QUEUE_LABEL) or has_managed_owner(job, adapters):
+    if not labels.get(QUEUE_LABEL) or has_queued_owner(job, adapters, by_uid.get):
         return False
     return adapter.finished(job) is None and not adapter.is_suspended(job)

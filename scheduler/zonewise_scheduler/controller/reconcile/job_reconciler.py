@@ -9,13 +9,14 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of, workload_owner_uid
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
-from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
+from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.reconcile.dependent_jobs import DependentJobs
 from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
 from zonewise_scheduler.controller.reverse_index import ReverseIndex
 from zonewise_scheduler.controller.workloads.prebuilt import prebuilt_workload_key
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class JobReconciler:
         self._dependents = DependentJobs(find)
         self._prebuilt: ReverseIndex[ObjectKey, str] = ReverseIndex()
         """The Workload that each job names, if it names one."""
+        self._owned: ReverseIndex[ObjectKey, str] = ReverseIndex()
+        """The UID of the owner of each job that names a queue and has an owner."""
         self._writers: dict[ObjectKey, ObjectKey] = {}
         """The job that last had a write for an object, by key of that object. Another write may still be pending."""
 
@@ -69,6 +72,12 @@ class JobReconciler:
         prebuilt = "" if new is None else prebuilt_workload_key(new)
         self._prebuilt.change(key, (prebuilt,) if prebuilt else ())
         self._mark_parent(new or old)
+        self._mark_children(key, old, new)
+
+    def find_by_uid(self, uid: str) -> Json | None:
+        """Return the observed job with a UID; None: there is none. Several threads call it."""
+        key = self.by_uid.get(uid)
+        return None if key is None else self._find(key)
 
     def mark(self, key: ObjectKey) -> None:
         """Check a job for next writes."""
@@ -126,7 +135,7 @@ class JobReconciler:
         if key.resource in {LEADER_WORKER_SETS, STATEFUL_SETS}:
             return surplus_workloads(key.resource, job, workloads, self._active_pods)
         adapter = self._adapters.get(group_kind(key.resource))
-        if adapter is None or has_managed_owner(job, self._adapters):
+        if adapter is None or has_queued_owner(job, self._adapters, self.find_by_uid):
             return []
         of_job = adapter_of_job(adapter, job, self._find)
         if of_job is None:
@@ -137,8 +146,20 @@ class JobReconciler:
         write = next_job_write(JobState(key, job, of_job, workloads, pods, waits, prebuilt), context)
         return [] if write is None else [write]
 
+    def _mark_children(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
+        """Check the jobs that a job owns if it has been observed for the first time, or has another queue."""
+        owner = "" if new is None or not _queue_of(new) else owner_uid(new)
+        self._owned.change(key, (owner,) if owner else ())
+        if new is not None and (old is None or _queue_of(old) != _queue_of(new)):
+            self._dirty.update(dict.fromkeys(self._owned.sources(uid_of(new))))
+
     def _mark_parent(self, child: Json | None) -> None:
         """Check the job whose pods this object determines."""
         job = None if child is None else self.by_uid.get(owner_uid(child))
         if job is not None and isinstance(self._adapters.get(group_kind(job.resource)), ParentAdapter):
             self._dirty[job] = None
+
+
+def _queue_of(job: Json) -> str:
+    labels: Json = job["metadata"].get("labels") or {}
+    return str(labels.get(QUEUE_LABEL) or "")

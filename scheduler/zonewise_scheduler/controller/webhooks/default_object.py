@@ -9,7 +9,6 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, strings_in
-from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.jobs.rayjob import ADAPTER as RAY_JOBS
 from zonewise_scheduler.controller.jobs.rayjob import uses_existing_cluster
 from zonewise_scheduler.controller.jobs.registry import group_kind
@@ -32,6 +31,7 @@ from zonewise_scheduler.controller.webhooks.rules import (
     LEADER_WORKER_SET,
     POD,
     annotations_of,
+    belongs_to_job,
     labels_of,
     queue_name,
 )
@@ -48,7 +48,7 @@ _RAY_JOB = group_kind(RAY_JOBS.resource)
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
     """Return the JSON patch of a new object; empty if it belongs to no queue. Raises FieldError."""
-    if request.operation not in {"CREATE", "UPDATE"} or has_managed_owner(request.obj, rules.suspend_paths):
+    if request.operation not in {"CREATE", "UPDATE"} or belongs_to_job(request.obj, request.namespace, rules):
         return []
     return patch_between(request.obj, _defaulted(request, rules))
 

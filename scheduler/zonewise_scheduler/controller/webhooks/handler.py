@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.service.handlers import Request, Response, text_response
-from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.webhooks.admission_review import allow, read_review, reject
 from zonewise_scheduler.controller.webhooks.default_object import default_object
 from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, replicated_pods_problems
-from zonewise_scheduler.controller.webhooks.rules import POD
+from zonewise_scheduler.controller.webhooks.rules import POD, belongs_to_job
 from zonewise_scheduler.controller.webhooks.validate_job import job_problems
 from zonewise_scheduler.controller.webhooks.validate_pod import pod_problems
 from zonewise_scheduler.controller.webhooks.validate_queue import QUEUE_KINDS, queue_problems
@@ -89,7 +88,7 @@ class WebhookHandler:
             return tuple(pod_problems(request)) if request.operation == "CREATE" else ()
         if request.group_kind in REPLICATED:
             # their owner is queued instead, and scales them
-            is_owned = has_managed_owner(request.obj, self._rules.suspend_paths)
+            is_owned = belongs_to_job(request.obj, request.namespace, self._rules)
             return () if is_owned else tuple(replicated_pods_problems(request))
         if request.group_kind in self._rules.suspend_paths:
             return tuple(job_problems(request, self._rules))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.fields import object_in, string_in
+from zonewise_common.k8s.fields import object_in, objects_in, string_in
 from zonewise_common.kube.resources import LEADER_WORKER_SETS
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
+from zonewise_scheduler.controller.jobs.managed_owner import has_managed_owner, has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.pods.group_owner import leader_worker_pod_sets
+from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.status import has_quota
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
@@ -35,6 +39,10 @@ class AdmissionRules(NamedTuple):
     """Returns whether there is the WorkloadPriorityClass `default`. Several threads call it."""
     pod_sets: Callable[[tuple[str, str], Json], tuple[PodSetManifest, ...]]
     """Returns the pod sets of a job of an API group and kind. Raises FieldError for an invalid job."""
+    find_job: Callable[[str], Json | None]
+    """Returns the observed job with a UID. Several threads call it."""
+    find_workload: Callable[[str], Json | None]
+    """Returns the observed Workload with a namespace and name. Several threads call it."""
     manages_without_queue_name: bool = False
     """The setting manageJobsWithoutQueueName. If it is true, jobs without a queue are suspended too."""
 
@@ -52,6 +60,30 @@ def annotations_of(obj: Json) -> Json:
 def queue_name(obj: Json) -> str:
     """Return the LocalQueue that an object specifies; "": none. Raises FieldError."""
     return string_in(labels_of(obj), QUEUE_LABEL, "metadata.labels.")
+
+
+def belongs_to_job(obj: Json, namespace: str, rules: AdmissionRules) -> bool:
+    """Return whether an object belongs to a job that is queued instead of it. Raises FieldError."""
+    if queue_name(obj):
+        without = rules.manages_without_queue_name
+        is_owned = has_queued_owner(obj, rules.suspend_paths, rules.find_job, manages_without_queue_name=without)
+    else:
+        is_owned = has_managed_owner(obj, rules.suspend_paths)
+    return is_owned or _is_pod_of_started_job(obj, namespace, rules)
+
+
+def _is_pod_of_started_job(obj: Json, namespace: str, rules: AdmissionRules) -> bool:
+    """Return whether a start has named the Workload of a job in the template of an owned pod.
+
+    This covers owners of any kind, such as the ReplicaSet of a Deployment in an AppWrapper. Plain pods own their
+    Workload themselves, so a copy of one is queued.
+    """
+    name = annotations_of(obj).get(WORKLOAD_ANNOTATION)
+    owners = objects_in(object_in(obj, "metadata", ""), "ownerReferences", "metadata.")
+    workload = rules.find_workload(f"{namespace}/{name}") if name and owners else None
+    if workload is None or not has_quota(workload) or is_true(workload, "Finished"):
+        return False
+    return has_managed_owner(workload, {kind for kind, path in rules.suspend_paths.items() if path})
 
 
 def suspend_paths(adapters: Mapping[tuple[str, str], JobAdapter]) -> dict[tuple[str, str], FieldPath]:

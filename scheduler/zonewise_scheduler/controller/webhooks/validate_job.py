@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
-from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
@@ -26,6 +25,7 @@ from zonewise_scheduler.controller.webhooks.leader_worker_set import leader_work
 from zonewise_scheduler.controller.webhooks.rules import (
     LEADER_WORKER_SET,
     annotations_of,
+    belongs_to_job,
     is_suspended,
     labels_of,
     queue_name,
@@ -169,7 +169,7 @@ def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterat
 
 def _start_without_queue(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
     """Yield a problem if a job without a queue is resumed. A job that belongs to another one starts with it."""
-    if not has_managed_owner(request.obj, rules.suspend_paths):
+    if not belongs_to_job(request.obj, request.namespace, rules):
         yield f"{label_field(QUEUE_LABEL)}: missing; a job without a queue remains suspended: name a queue"
 
 

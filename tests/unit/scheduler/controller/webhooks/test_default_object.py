@@ -18,6 +18,12 @@ GATE = {"name": "kueue.x-k8s.io/admission"}
 DEFAULT = rules(default_queue=True)
 
 
+def started_workload(**status: str) -> Any:
+    """Return a Workload with quota; `status`: the statuses of its conditions, if they differ."""
+    conditions = [{"type": name, "status": value} for name, value in ({"QuotaReserved": "True"} | status).items()]
+    return {"metadata": {}, "status": {"conditions": conditions, "admission": {}}}
+
+
 def test_a_job_of_a_queue_is_suspended() -> None:
     assert defaulted(job("q"), rules())["spec"]["suspend"] is True
     assert defaulted(job("q", suspend=False), rules())["spec"]["suspend"] is True
@@ -75,6 +81,45 @@ def test_objects_owned_by_a_job_are_not_queued_again(owned: Any) -> None:
     """A JobSet is suspended, and its child Jobs are suspended with it."""
     child = owned_by(owned, "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert defaulted(child, DEFAULT) == child
+
+
+@pytest.mark.parametrize("owned", [job("q"), pod("q")], ids=["job", "pod"])
+def test_objects_owned_by_a_job_without_a_queue_are_queued(owned: Any) -> None:
+    """They are queued only if they name a queue themselves: an owner without a queue passes on no default queue."""
+    facts = rules(default_queue=True, jobs={"u-2": {"metadata": {"name": "owner"}}})
+    child = owned_by(owned, "jobset.x-k8s.io/v1alpha2", "JobSet")
+    held = defaulted(child, facts)["spec"]
+    assert held.get("suspend") or held["schedulingGates"]
+    del child["metadata"]["labels"][QUEUE]
+    assert defaulted(child, facts) == child
+
+
+@pytest.mark.parametrize(
+    ("owner", "status", "is_queued"),
+    [
+        ("AppWrapper", {}, False),
+        ("AppWrapper", {"Finished": "True"}, True),
+        ("AppWrapper", {"QuotaReserved": "False"}, True),
+        ("Pod", {}, True),
+        ("", {}, True),
+    ],
+)
+@pytest.mark.parametrize("facts", ["", "q"])
+def test_the_pods_of_a_started_job_are_not_queued_again(
+    owner: str, status: dict[str, str], is_queued: bool, facts: str
+) -> None:
+    """The start of an AppWrapper names its Workload in the template of a Deployment, whose ReplicaSet owns the pods."""
+    group = {"AppWrapper": "workload.codeflare.dev/v1beta2", "Pod": "v1"}.get(owner, "")
+    workloads = {"team-a/w": owned_by(started_workload(**status), group, owner)} if owner else {}
+    made = owned_by(pod(facts, {"kueue.x-k8s.io/workload": "w"}), "apps/v1", "ReplicaSet")
+    changed = defaulted(made, rules(default_queue=True, workloads=workloads))
+    assert (GATE in changed["spec"].get("schedulingGates", ())) is is_queued
+
+
+def test_a_copy_of_a_started_pod_is_queued() -> None:
+    owned = owned_by(started_workload(), "workload.codeflare.dev/v1beta2", "AppWrapper")
+    made = pod("q", {"kueue.x-k8s.io/workload": "w"})
+    assert GATE in defaulted(made, rules(workloads={"team-a/w": owned}))["spec"]["schedulingGates"]
 
 
 @pytest.mark.parametrize(
