@@ -3,8 +3,8 @@
 An autoscaler removes a node once its pods have ended. Other pods of the same workload may still run elsewhere, so such
 a node must not count as failed. A lost node is idle while these conditions hold:
 
-1. All pods that its pod set needs were bound to existing nodes at once, and none of them to this node. This must hold
-   only once: if a pod fails later, its replacement goes to the node of the failed pod.
+1. All pods that its pod set needs were bound at once to existing nodes of its placement, and none of them to this node.
+   This must hold only once: if a pod fails later, its replacement goes to the node of the failed pod.
 2. The pod set has not needed more pods since then, as after a restart of a JobSet.
 3. No pod is bound to the node, and the node has been lost since.
 """
@@ -31,13 +31,16 @@ class IdleNodes:
         self._idle: dict[tuple[str, str], dict[str, int]] = {}
         """By workload and pod set: the idle nodes, each with the number of pods that were needed then."""
 
-    def needed(self, workload: Workload, pod_set: str, lost: Set[str]) -> Set[str]:
-        """Return the lost nodes that a pod set of a workload with quota still needs; both are hostnames."""
+    def needed(self, workload: Workload, pod_set: str, lost: Set[str], placement: Set[str]) -> Set[str]:
+        """Return the lost nodes that a pod set of a workload with quota still needs.
+
+        `placement`: the nodes of the pod set. All are hostnames. A node with a new hostname is no longer one of them.
+        """
         known = self._idle.pop((workload.key, pod_set), {})
         if not lost:
             return lost
         pods = workload.admitted_pod_sets[pod_set].pods
-        nodes = [node for name, node in self._bound_pods(workload.key) if name in {"", pod_set}]
+        nodes = [node for name, node in self._bound_pods(workload.key) if name in {"", pod_set} and node in placement]
         if len(nodes) >= pods:
             known |= dict.fromkeys(lost, pods)
         idle = {node: count for node, count in known.items() if node in lost and node not in nodes and pods <= count}

@@ -67,7 +67,7 @@ def find_node_failures(
                 tolerations = _tolerations(workload, pod_set, flavor_tolerations or {})
                 tolerated = {name for name in lost & tainted.keys() if _tolerates(tainted[name], tolerations)}
                 lost -= tolerated - failed
-            unhealthy |= idle_nodes.needed(workload, pod_set.name, lost)
+            unhealthy |= idle_nodes.needed(workload, pod_set.name, lost, names)
         names = tuple(sorted(unhealthy)[:MAX_UNHEALTHY_NODES])
         if names != tuple(sorted(workload.unhealthy_nodes)):
             changes[workload.key] = names
