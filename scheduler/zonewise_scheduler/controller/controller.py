@@ -68,6 +68,8 @@ class ControllerOptions(NamedTuple):
     max_assumed: int = 100
     """Maximum number of admissions that are decided but not written: as many as can be written in a second or two."""
     readiness: ReadinessLimits = ReadinessLimits()
+    retention: float = 0.0
+    """Seconds for which finished Workloads are kept; 0: as long as their jobs."""
 
 
 class QueueController:
@@ -117,6 +119,7 @@ class QueueController:
             options.readiness,
             self._gate.is_in_flight,
             tracker.active_pods,
+            options.retention,
         )
         self._provisioning = ProvisioningReconciler(by_key, configuration)
 

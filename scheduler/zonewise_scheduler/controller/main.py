@@ -230,7 +230,11 @@ class _Replica:
             feed,
             self._adapters,
             self._configuration,
-            options=ControllerOptions(int(settings.writes_per_second * _WRITES_AHEAD), _readiness(settings)),
+            options=ControllerOptions(
+                int(settings.writes_per_second * _WRITES_AHEAD),
+                _readiness(settings),
+                settings.finished_workload_retention,
+            ),
             run_pass=learning_pass(self.metrics.run_pass, lambda: self._reporter.history),
         )
 

@@ -62,6 +62,8 @@ class ControllerSettings(NamedTuple):
     """Maximum number of requeues; below 0: unlimited."""
     requeue_backoff: float = 60.0
     requeue_backoff_max: float = 3600.0
+    finished_workload_retention: float = 0.0
+    """Time for which finished Workloads are kept; 0: as long as their jobs."""
     watch_stale_after: float = 30.0
     webhook_listen: str = ""
     webhook_cert_dir: str = "/run/zonewise"
@@ -119,6 +121,8 @@ OPTIONS = Options((
     Option("requeueBackoff", duration, "delay before a workload whose pods were not ready in time is requeued; it "
            "doubles with each further requeue (default: 60s)", "DURATION"),
     Option("requeueBackoffMax", duration, "longest delay before such a workload is requeued (default: 1h)", "DURATION"),
+    Option("finishedWorkloadRetention", duration, "delete a Workload this long after its job has ended "
+           "(default: together with the job)", "DURATION"),
     Option("watchStaleAfter", duration, "the controller is not ready once a kind of object has not been known to be "
            "current for this long (default: 30s)", "DURATION"),
     Option("webhookListen", listen_address, "address at which to serve the admission webhooks, over TLS with a "

@@ -62,6 +62,13 @@ def _seconds(value: object) -> float:
     return parse_duration(str(value))
 
 
+def _retention(value: object) -> float:
+    """Return the seconds of a duration. Kueue deletes Workloads after 0 s; the shortest setting is 0.1 s."""
+    return max(_SHORTEST, _seconds(value))
+
+
+_SHORTEST = 0.1
+"""Shortest duration of a setting in seconds; without the setting it is 0, and Workloads are kept."""
 _REQUEUING = "waitForPodsReady.requeuingStrategy."
 _COUNTERPARTS: Mapping[str, _Counterpart] = {
     "manageJobsWithoutQueueName": _Counterpart(
@@ -72,6 +79,9 @@ _COUNTERPARTS: Mapping[str, _Counterpart] = {
     f"{_REQUEUING}backoffLimitCount": _Counterpart("requeueLimit", "requeue_limit", _unchanged),
     f"{_REQUEUING}backoffBaseSeconds": _Counterpart("requeueBackoff", "requeue_backoff", _unchanged),
     f"{_REQUEUING}backoffMaxSeconds": _Counterpart("requeueBackoffMax", "requeue_backoff_max", _unchanged),
+    "objectRetentionPolicies.workloads.afterFinished": _Counterpart(
+        "finishedWorkloadRetention", "finished_workload_retention", _retention
+    ),
     ADMISSION_FAIR_SHARING_SETTING: _Counterpart(
         ADMISSION_FAIR_SHARING_SETTING, "admission_fair_sharing", parse_admission_fair_sharing
     ),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.planning.class_values import ClassValues
 from zonewise_scheduler.controller.planning.pending_checks import checks_required
 from zonewise_scheduler.controller.planning.restarted_queues import is_queue_open
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.reconcile.workload import WorkloadState, next_workload_write, workload_key
-from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.types import Verb, Write
+from zonewise_scheduler.controller.workloads.conditions import condition_time, is_true
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits, next_limit
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
     from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
-    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+    from zonewise_scheduler.controller.types import Json, ObjectKey
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +37,12 @@ class WorkloadReconciler:
         limits: ReadinessLimits,
         is_in_flight: Callable[[ObjectKey], bool],
         active_pods: Callable[[str], int],
+        retention: float,
     ) -> None:
         """Set the observed Workloads by key.
 
         `is_in_flight` returns whether a write of an object is pending; `active_pods` returns the number of active pods
-        of a Workload.
+        of a Workload. `retention`: seconds after which a finished Workload is deleted; 0: it is kept.
         """
         self._workloads = workloads
         self._planner = planner
@@ -46,16 +50,17 @@ class WorkloadReconciler:
         self._limits = limits
         self._is_in_flight = is_in_flight
         self._active_pods = active_pods
+        self._retention = retention
         self._dirty: dict[str, None] = {}
         self._limits_due = Timers()
-        """When admitted Workloads reach a time limit."""
+        """When admitted Workloads reach a time limit, and when finished ones are deleted."""
         self._unhealthy: dict[str, tuple[str, ...]] = {}
         """The required status.unhealthyNodes, by key of each Workload that does not show them yet."""
         self._class_values = ClassValues()
 
     @property
     def limit_at(self) -> float:
-        """Return when the next Workload reaches a time limit; infinite: none does."""
+        """Return when the next Workload reaches a time limit or is deleted; infinite: none is."""
         return self._limits_due.next_at
 
     def mark(self, keys: Iterable[str]) -> None:
@@ -91,12 +96,16 @@ class WorkloadReconciler:
     def _next_write(self, key: str, now: float) -> Write | None:
         obj = self._workloads.get(key)
         limit = None if obj is None else next_limit(obj, self._limits)
-        self._limits_due.set(key, None if limit is None or limit.at <= now else limit.at)
+        expires_at = inf if obj is None else self._expires_at(obj)
+        due_at = expires_at if limit is None else limit.at
+        self._limits_due.set(key, due_at if now < due_at < inf else None)
         if obj is None or not is_true(obj, "QuotaReserved"):
             self._rejections.end_admission(key)
         if obj is None:
             self._class_values.forget(key)
             return None
+        if expires_at <= now:
+            return Write(Verb.DELETE, workload_key(key), "delete a finished Workload", uid=uid_of(obj), workload=key)
         state = WorkloadState(
             key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
             self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
@@ -107,6 +116,11 @@ class WorkloadReconciler:
         if write is None and not self._is_in_flight(workload_key(key)):
             self._forget_decisions(key, obj)
         return write
+
+    def _expires_at(self, obj: Json) -> float:
+        """Return when a finished Workload is deleted; infinite: never."""
+        finished_at = condition_time(obj, "Finished") if self._retention and is_true(obj, "Finished") else None
+        return inf if finished_at is None else finished_at + self._retention
 
     def _forget_decisions(self, key: str, obj: Json) -> None:
         """Drop the decisions that an object already shows."""

@@ -44,12 +44,14 @@ def test_the_default_configuration_and_equal_settings_give_no_note() -> None:
         "featureGates": {"TopologyAwareScheduling": True, "ConcurrentAdmission": False},
         "resources": resources,
         "admissionFairSharing": sharing,
+        "objectRetentionPolicies": {"workloads": {"afterFinished": "1h30m"}},
     }
     ours = {
         "manageJobsWithoutQueueName": True,
         "podsReadyTimeout": "300s",
         "podsRecoveryTimeout": "5m",
         "requeueLimit": 3,
+        "finishedWorkloadRetention": 5400,
         "fairSharing": True,
         "resources": resources,
         "admissionFairSharing": sharing,
@@ -84,7 +86,10 @@ DIFFERENCES: list[tuple[dict[str, Any], list[str]]] = [
      ["featureGates.ConcurrentAdmission: the controller has no such setting: True",
       "featureGates.PartialAdmission: the controller has no such setting: False"]),
     ({"objectRetentionPolicies": {"workloads": {"afterFinished": "1h"}}},
-     ["objectRetentionPolicies.workloads.afterFinished: the controller has no such setting: '1h'"]),
+     ["objectRetentionPolicies.workloads.afterFinished: set finishedWorkloadRetention accordingly: '1h'"]),
+    ({"objectRetentionPolicies": {"workloads": {"afterFinished": "0s", "afterDeactivatedByKueue": "1h"}}},
+     ["objectRetentionPolicies.workloads.afterDeactivatedByKueue: the controller has no such setting: '1h'",
+      "objectRetentionPolicies.workloads.afterFinished: set finishedWorkloadRetention accordingly: '0s'"]),
     ({"unheardOf": 1, "waitForPodsReady": None}, ["unheardOf: the controller has no such setting: 1"]),
 ]  # fmt: skip
 
