@@ -206,6 +206,10 @@ class Live(NamedTuple):
         return self.admin.post(f"/api/v1/namespaces/{namespace or self.namespace}/pods", made)
 
 
+def _unknown(_name: str) -> None:
+    """Return no observed object."""
+
+
 @pytest.fixture(scope="module")
 def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """Apply the manifests; the server calls the webhooks at a loopback address instead of through their Service."""
@@ -220,7 +224,7 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
     with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
         adapters = adapters_by_kind()
         paths, pod_sets = suspend_paths(adapters), pod_sets_reader(adapters)
-        rules = AdmissionRules(paths, _has_default_queue, bool, pod_sets, {}.get, {}.get)
+        rules = AdmissionRules(paths, _has_default_queue, bool, pod_sets, _unknown, _unknown)
         handler = WebhookHandler(rules)
         server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
         server.step()
@@ -285,6 +289,16 @@ def test_only_a_held_pod_may_change_its_queue(live: Live) -> None:
         live.admin.patch(path, {"spec": {"schedulingGates": None}}).ok()
         answer = live.admin.patch(path, {"metadata": {"labels": {QUEUE: "third"}}})
         assert (answer.status, "create other pods" in answer.body["message"]) == (422, True)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_pod_may_change_its_priority_class_but_not_remove_it(live: Live, value: str | None) -> None:
+    label = "kueue.x-k8s.io/priority-class"
+    made = live.create(pod("q", labels={label: "low"})).ok()
+    path = f"/api/v1/namespaces/{live.namespace}/pods/{made['metadata']['name']}"
+    live.admin.patch(path, {"metadata": {"labels": {label: "high"}}}).ok()
+    answer = live.admin.patch(path, {"metadata": {"labels": {label: value}}})
+    assert (answer.status, "cannot be removed" in answer.body["message"]) == (422, True), answer.body
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from zonewise_scheduler.quota.api.admission_gates import (
 )
 from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, parse_begin
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,6 +57,14 @@ def check_object_name(field: str, value: object) -> Iterator[str]:
     """Yield a problem if a value is not a valid object name (RFC 1123 subdomain)."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _MAX_NAME:
         yield problem(field, value, "is not a valid object name: use lower-case letters, digits, '-' and '.'")
+
+
+def check_class_remains(old: Json, new: Json) -> Iterator[str]:
+    """Yield a problem if a priority class is removed; `old`, `new`: the labels. A Workload would keep the class."""
+    before = old.get(PRIORITY_CLASS_LABEL)
+    if before and not new.get(PRIORITY_CLASS_LABEL):
+        field = label_field(PRIORITY_CLASS_LABEL)
+        yield problem(field, before, "cannot be removed: name another WorkloadPriorityClass")
 
 
 def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:

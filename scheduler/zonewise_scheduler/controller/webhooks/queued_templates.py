@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
-from zonewise_scheduler.controller.webhooks.field_checks import label_field, problem
+from zonewise_scheduler.controller.webhooks.field_checks import check_class_remains, label_field, problem
 from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
@@ -34,7 +34,7 @@ def mark_template(obj: Json, owner: Json, path: str, name: str, annotations: Map
 
 
 def queue_changes(old: Json, new: Json) -> Iterator[str]:
-    """Yield a problem if the queue of an object changes while its replicas are ready, or is removed.
+    """Yield a problem if the queue of an object changes while its replicas are ready, or if it or the class is removed.
 
     Raises FieldError.
     """
@@ -43,3 +43,5 @@ def queue_changes(old: Json, new: Json) -> Iterator[str]:
     if before and before != now and (is_ready or not now):
         advice = f"cannot replace {before!r:.80} while replicas are ready, or be removed"
         yield problem(label_field(QUEUE_LABEL), now, advice)
+    if before:
+        yield from check_class_remains(labels_of(old), labels_of(new))

@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     check_admission_gates,
     check_annotation_sizes,
     check_begin,
+    check_class_remains,
     check_object_name,
     check_walltime,
     label_field,
@@ -186,12 +187,11 @@ def _walltime_changes(request: AdmissionRequest, *, may_change: bool) -> Iterato
 
 
 def _priority_changes(request: AdmissionRequest, *, may_add: bool) -> Iterator[str]:
-    before, now = (labels_of(obj).get(PRIORITY_CLASS_LABEL) for obj in (request.old, request.obj))
-    field = label_field(PRIORITY_CLASS_LABEL)
+    old, new = labels_of(request.old), labels_of(request.obj)
+    before, now = old.get(PRIORITY_CLASS_LABEL), new.get(PRIORITY_CLASS_LABEL)
     if now and not before and not may_add:
-        yield _frozen(field, before, now)
-    if before and not now:
-        yield problem(field, before, "cannot be removed: name another WorkloadPriorityClass")
+        yield _frozen(label_field(PRIORITY_CLASS_LABEL), before, now)
+    yield from check_class_remains(old, new)
 
 
 def _frozen(field: str, before: object, now: object) -> str:

@@ -72,10 +72,15 @@ def test_an_object_that_belongs_to_a_job_is_not_changed_and_may_be_scaled(api_ve
         ("cannot replace 'q'", replicated({QUEUE: "r"}), replicated({QUEUE: "q"}, ready=1)),
         ("or be removed", replicated({}), replicated({QUEUE: "q"})),
         ("", replicated({QUEUE: "r"}), replicated({QUEUE: "q"})),
+        ("'high' cannot be removed", replicated({QUEUE: "q"}), replicated({QUEUE: "q", CLASS: "high"})),
+        ("", replicated({QUEUE: "q", CLASS: "low"}), replicated({QUEUE: "q", CLASS: "high"})),
+        ("", replicated({}), replicated({CLASS: "high"})),
         ("", replicated({QUEUE: "q"}), replicated({}, ready=1)),
     ],
 )
-def test_a_queue_is_valid_and_constant_while_replicas_are_ready(words: str, new: Json, old: Json | None) -> None:
+def test_a_queue_and_its_class_are_valid_and_constant_while_replicas_are_ready(
+    words: str, new: Json, old: Json | None
+) -> None:
     problems = problems_of(new, old)
     assert words in problems
     assert bool(words) == bool(problems)
