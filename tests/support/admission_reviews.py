@@ -46,6 +46,7 @@ def rules(
         pod_sets_reader(adapters),
         (jobs or {}).get,
         (workloads or {}).get,
+        lambda namespace: namespace != "unmanaged",
         without_name,
     )
 

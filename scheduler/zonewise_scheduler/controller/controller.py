@@ -21,6 +21,7 @@ from zonewise_common.kube.resources import ADMISSION_CHECKS, PODS, WORKLOADS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.cluster_cache import ObjectCache, WorkloadIndex, object_version
+from zonewise_scheduler.controller.managed_namespaces import is_managed
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
 from zonewise_scheduler.controller.planning.pending_checks import keys_with_pending_checks
@@ -46,6 +47,7 @@ from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from zonewise_common.k8s.nodeaffinity import Requirement
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
@@ -70,6 +72,8 @@ class ControllerOptions(NamedTuple):
     readiness: ReadinessLimits = ReadinessLimits()
     retention: float = 0.0
     """Seconds for which finished Workloads are kept; 0: as long as their jobs."""
+    managed_namespaces: tuple[Requirement, ...] = ()
+    """Requirements on the labels of namespaces whose jobs are queued; empty: those of all."""
 
 
 class QueueController:
@@ -99,7 +103,8 @@ class QueueController:
         self._pods = PodReconciler()
         by_key, find = self._workloads.by_key, self._objects.get
         tracker = self._nodes.tracker
-        self._jobs = JobReconciler(adapters, find, self._workloads, tracker.active_pods)
+        self._managed_namespaces = options.managed_namespaces
+        self._jobs = JobReconciler(adapters, find, self._workloads, tracker.active_pods, self.manages)
         self._active_jobs = ActiveJobs(find, self._jobs.by_uid, adapters, tracker, self._pods.of_workload)
         self._planner = WorkloadPlanner(
             feed,
@@ -154,6 +159,10 @@ class QueueController:
             self.observe(key, None, now)
         for key in self._gate.end_pauses_of(resource) if is_first else ():
             self._mark_dirty(key)
+
+    def manages(self, namespace: str) -> bool:
+        """Return whether the jobs of a namespace are queued. Several threads call it."""
+        return is_managed(namespace, self._managed_namespaces, self.configuration.find)
 
     def find_job(self, uid: str) -> Json | None:
         """Return the observed job with a UID; None: there is none. Several threads call it."""
@@ -229,12 +238,14 @@ class QueueController:
         for key in self._gate.end_pauses(now):
             self._mark_dirty(key)
         if self.configuration.feed(self.feed):
+            self._jobs.mark_unmanaged()
             self._planner.note_configuration()
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
         self._note_classes()
         if self.configuration.feed_namespaces(self.feed):
+            self._jobs.mark_unmanaged()
             self._planner.note_change()
         self._pods.mark_nodes(self._nodes.take_changed(now), now)
         self._workload_reconciler.mark(self._planner.sync(now))

@@ -138,6 +138,7 @@ class _Replica:
         self.metrics.settings.info({"hash": settings_digest(settings)})
         controller = self._controller(recorder)
         self._find_job, self._find_workload = controller.find_job, controller.find_workload
+        self._manages = controller.manages
         self.writer = Writer(
             client,
             self._end_write,
@@ -193,6 +194,7 @@ class _Replica:
             pod_sets,
             self._find_job,
             self._find_workload,
+            self._manages,
             settings.manage_jobs_without_queue_name,
         )
         webhooks = WebhookHandler(rules, lambda: self.guard.kueue_manages)
@@ -234,6 +236,7 @@ class _Replica:
                 int(settings.writes_per_second * _WRITES_AHEAD),
                 _readiness(settings),
                 settings.finished_workload_retention,
+                settings.managed_namespaces,
             ),
             run_pass=learning_pass(self.metrics.run_pass, lambda: self._reporter.history),
         )

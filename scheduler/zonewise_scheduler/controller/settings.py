@@ -21,6 +21,11 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE
 from zonewise_scheduler.controller.jobs.job_kind import SETTING as JOB_KINDS
 from zonewise_scheduler.controller.jobs.job_kind import parse_job_kinds
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE, parse_lease_name
+from zonewise_scheduler.controller.managed_namespaces import (
+    MANAGED_NAMESPACES_SETTING,
+    all_but,
+    parse_managed_namespaces,
+)
 from zonewise_scheduler.quota.api.configuration import (
     ADMISSION_FAIR_SHARING_SETTING,
     DEFAULT_SETTINGS,
@@ -31,6 +36,7 @@ from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES, RESOUR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_common.k8s.nodeaffinity import Requirement
     from zonewise_scheduler.controller.jobs.job_kind import JobKind
     from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
@@ -68,6 +74,8 @@ class ControllerSettings(NamedTuple):
     webhook_listen: str = ""
     webhook_cert_dir: str = "/run/zonewise"
     manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: tuple[Requirement, ...] | None = None
+    """Requirements on the labels of namespaces whose jobs are queued; None: the default."""
     avoid_conditions: tuple[str, ...] = ()
     recording: str = ""
     log_level: str = "info"
@@ -77,6 +85,12 @@ class ControllerSettings(NamedTuple):
     """Kinds of jobs in addition to those with a built-in adapter."""
     resources: ResourceSettings = ALL_RESOURCES
     admission_fair_sharing: AdmissionFairSharingConfig | None = None
+
+    @property
+    def managed_namespaces(self) -> tuple[Requirement, ...]:
+        """The requirements on the labels of namespaces whose jobs are queued."""
+        selector = self.managed_jobs_namespace_selector
+        return all_but("kube-system", self.namespace) if selector is None else selector
 
     @property
     def quota_settings(self) -> QuotaSettings:
@@ -140,6 +154,8 @@ OPTIONS = Options((
     *LOGS,
 ), (
     FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),
+    FileOption(MANAGED_NAMESPACES_SETTING, parse_managed_namespaces, "selector of the namespaces whose jobs are "
+               "queued, as in Kueue's configuration (default: all but kube-system and the controller's own)"),
     FileOption(RESOURCES_SETTING, parse_resource_settings, "which requests of pods count against quotas, as in Kueue's "
                "configuration"),
     FileOption(ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing, "how the usage of LocalQueues decays, as "

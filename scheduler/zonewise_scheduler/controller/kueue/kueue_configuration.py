@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from zonewise_common.k8s.duration import parse_duration
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_common.k8s.yaml_document import load_yaml
+from zonewise_scheduler.controller.managed_namespaces import MANAGED_NAMESPACES_SETTING, parse_managed_namespaces
 from zonewise_scheduler.quota.api.configuration import ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing
 from zonewise_scheduler.quota.api.resource_settings import RESOURCES_SETTING, parse_resource_settings
 
@@ -85,10 +86,12 @@ _COUNTERPARTS: Mapping[str, _Counterpart] = {
     ADMISSION_FAIR_SHARING_SETTING: _Counterpart(
         ADMISSION_FAIR_SHARING_SETTING, "admission_fair_sharing", parse_admission_fair_sharing
     ),
+    MANAGED_NAMESPACES_SETTING: _Counterpart(
+        MANAGED_NAMESPACES_SETTING, "managed_jobs_namespace_selector", parse_managed_namespaces
+    ),
     RESOURCES_SETTING: _Counterpart(RESOURCES_SETTING, "resources", parse_resource_settings),
 }
 _ADVICE = {
-    "managedJobsNamespaceSelector": "change the namespaceSelector of the webhooks instead",
     "integrations.podOptions": "change the namespaceSelector of the webhooks instead",
     "integrations.externalFrameworks": "describe these kinds in the setting jobKinds",
 }

@@ -37,10 +37,12 @@ class JobReconciler:
         find: Callable[[ObjectKey], Json | None],
         workloads: WorkloadIndex,
         active_pods: Callable[[str], int],
+        manages: Callable[[str], bool],
     ) -> None:
         """Set the adapters by API group and kind.
 
-        `find` returns an observed object; `active_pods` returns the number of active pods of a Workload.
+        `find` returns an observed object; `active_pods` returns the number of active pods of a Workload. `manages`
+        returns whether the jobs of a namespace are queued.
         """
         self.invalid: dict[ObjectKey, str] = {}
         """Jobs that cannot be read, each with the field and its problem."""
@@ -50,6 +52,9 @@ class JobReconciler:
         self._find = find
         self._workloads = workloads
         self._active_pods = active_pods
+        self._manages = manages
+        self._unmanaged: set[ObjectKey] = set()
+        """Jobs that are not queued because of their namespace."""
         self._dirty: dict[ObjectKey, None] = {}
         self._dependents = DependentJobs(find)
         self._prebuilt: ReverseIndex[ObjectKey, str] = ReverseIndex()
@@ -63,6 +68,7 @@ class JobReconciler:
         """Record a job before and after a change; None: it did not exist, or was deleted."""
         if new is None:
             self.invalid.pop(key, None)
+            self._unmanaged.discard(key)
         if old is not None:
             self.by_uid.pop(uid_of(old), None)
         if new is not None:
@@ -90,6 +96,10 @@ class JobReconciler:
             labels: Json = {} if job is None else job["metadata"].get("labels") or {}
             if labels.get(PRIORITY_CLASS_LABEL) in names:
                 self._dirty[key] = None
+
+    def mark_unmanaged(self) -> None:
+        """Check the jobs that were not queued because of their namespace, after namespaces have changed."""
+        self._dirty.update(dict.fromkeys(self._unmanaged))
 
     def mark_all(self) -> None:
         """Check all jobs for next writes."""
@@ -132,6 +142,10 @@ class JobReconciler:
 
     def _writes_of(self, key: ObjectKey, job: Json, context: JobContext) -> list[Write]:
         workloads = self._workloads.owned_by(uid_of(job))
+        if not workloads and not self._manages(key.namespace):
+            self._unmanaged.add(key)
+            return []
+        self._unmanaged.discard(key)
         if key.resource in {LEADER_WORKER_SETS, STATEFUL_SETS}:
             return surplus_workloads(key.resource, job, workloads, self._active_pods)
         adapter = self._adapters.get(group_kind(key.resource))

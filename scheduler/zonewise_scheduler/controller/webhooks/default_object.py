@@ -48,7 +48,9 @@ _RAY_JOB = group_kind(RAY_JOBS.resource)
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
     """Return the JSON patch of a new object; empty if it belongs to no queue. Raises FieldError."""
-    if request.operation not in {"CREATE", "UPDATE"} or belongs_to_job(request.obj, request.namespace, rules):
+    if request.operation not in {"CREATE", "UPDATE"} or not rules.manages(request.namespace):
+        return []
+    if belongs_to_job(request.obj, request.namespace, rules):
         return []
     return patch_between(request.obj, _defaulted(request, rules))
 

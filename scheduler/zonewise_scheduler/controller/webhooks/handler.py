@@ -80,9 +80,11 @@ class WebhookHandler:
         return reject(request.uid, problems) if problems else allow(request.uid)
 
     def _problems(self, request: AdmissionRequest) -> Collection[str]:
-        if request.operation not in {"CREATE", "UPDATE"}:
+        is_queue = request.group_kind in QUEUE_KINDS
+        is_checked = is_queue or self._rules.manages(request.namespace)
+        if request.operation not in {"CREATE", "UPDATE"} or not is_checked:
             return ()
-        if request.group_kind in QUEUE_KINDS:
+        if is_queue:
             return queue_problems(request)
         if request.group_kind == POD:
             return tuple(pod_problems(request)) if request.operation == "CREATE" else ()

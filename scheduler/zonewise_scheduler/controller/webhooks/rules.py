@@ -43,6 +43,8 @@ class AdmissionRules(NamedTuple):
     """Returns the observed job with a UID. Several threads call it."""
     find_workload: Callable[[str], Json | None]
     """Returns the observed Workload with a namespace and name. Several threads call it."""
+    manages: Callable[[str], bool]
+    """Returns whether the jobs of a namespace are queued. Several threads call it."""
     manages_without_queue_name: bool = False
     """The setting manageJobsWithoutQueueName. If it is true, jobs without a queue are suspended too."""
 

@@ -90,6 +90,8 @@ DIFFERENCES: list[tuple[dict[str, Any], list[str]]] = [
     ({"objectRetentionPolicies": {"workloads": {"afterFinished": "0s", "afterDeactivatedByKueue": "1h"}}},
      ["objectRetentionPolicies.workloads.afterDeactivatedByKueue: the controller has no such setting: '1h'",
       "objectRetentionPolicies.workloads.afterFinished: set finishedWorkloadRetention accordingly: '0s'"]),
+    ({"managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}}},
+     ["managedJobsNamespaceSelector: set managedJobsNamespaceSelector accordingly: {'matchLabels': {'team': 'a'}}"]),
     ({"unheardOf": 1, "waitForPodsReady": None}, ["unheardOf: the controller has no such setting: 1"]),
 ]  # fmt: skip
 
