@@ -95,7 +95,7 @@ def _adopt(handover: Handover, arguments: Namespace, settings: ControllerSetting
         return _NOT_DONE
     for note in handover.notes(settings._asdict()):
         sys.stderr.write(f"note: {note}\n")
-    obstacles = handover.obstacles(time.time())
+    obstacles = handover.obstacles(time.time(), settings.managed_namespaces)
     for obstacle in obstacles[:_MAX_OBSTACLES]:
         sys.stderr.write(f"obstacle: {obstacle}\n")
     if len(obstacles) > _MAX_OBSTACLES:

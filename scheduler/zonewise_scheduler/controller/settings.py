@@ -90,7 +90,7 @@ class ControllerSettings(NamedTuple):
     def managed_namespaces(self) -> tuple[Requirement, ...]:
         """The requirements on the labels of namespaces whose jobs are queued."""
         selector = self.managed_jobs_namespace_selector
-        return all_but("kube-system", self.namespace) if selector is None else selector
+        return all_but("kube-system") if selector is None else selector
 
     @property
     def quota_settings(self) -> QuotaSettings:
@@ -155,7 +155,7 @@ OPTIONS = Options((
 ), (
     FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),
     FileOption(MANAGED_NAMESPACES_SETTING, parse_managed_namespaces, "selector of the namespaces whose jobs are "
-               "queued, as in Kueue's configuration (default: all but kube-system and the controller's own)"),
+               "queued, as in Kueue's configuration (default: all but kube-system)"),
     FileOption(RESOURCES_SETTING, parse_resource_settings, "which requests of pods count against quotas, as in Kueue's "
                "configuration"),
     FileOption(ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing, "how the usage of LocalQueues decays, as "

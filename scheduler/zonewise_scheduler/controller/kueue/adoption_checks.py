@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
-from zonewise_common.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, NAMESPACES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
 from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
+from zonewise_scheduler.controller.managed_namespaces import is_managed
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
@@ -26,6 +27,7 @@ from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zonewise_common.k8s.nodeaffinity import Requirement
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.types import Json
@@ -35,12 +37,18 @@ _POD_OWNERS = frozenset(map(group_kind, (PODS, *GROUP_RESOURCES)))
 
 
 def adoption_obstacles(
-    objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter], now: float
+    objects: Mapping[Resource, Sequence[Json]],
+    adapters: Mapping[tuple[str, str], JobAdapter],
+    now: float,
+    managed: tuple[Requirement, ...] = (),
 ) -> Iterator[str]:
-    """Yield why the objects of a cluster cannot be adopted in their current state; `objects`: by kind."""
+    """Yield why the objects of a cluster cannot be adopted in their current state; `objects`: by kind.
+
+    `managed`: requirements on the labels of namespaces whose jobs are queued; empty: those of all.
+    """
     yield from _planner_problems(objects, now)
     yield from _unknown_owners(objects[WORKLOADS], adapters)
-    yield from _jobs_to_stop(objects, adapters)
+    yield from _jobs_to_stop(objects, adapters, managed)
 
 
 def running_workloads(objects: Mapping[Resource, Sequence[Json]]) -> list[Json]:
@@ -81,7 +89,9 @@ def _unknown_owners(workloads: Sequence[Json], adapters: Mapping[tuple[str, str]
 
 
 def _jobs_to_stop(
-    objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
+    objects: Mapping[Resource, Sequence[Json]],
+    adapters: Mapping[tuple[str, str], JobAdapter],
+    managed: tuple[Requirement, ...],
 ) -> Iterator[str]:
     """Yield the jobs that run without a matching Workload. The controller would stop them."""
     index = WorkloadIndex()
@@ -90,12 +100,19 @@ def _jobs_to_stop(
     kinds = [adapter.resource for adapter in adapters.values()]
     by_key = {object_key(resource, obj): obj for resource in kinds for obj in objects.get(resource, ())}
     by_uid = {uid_of(obj): obj for obj in by_key.values()}
+    namespaces = {obj["metadata"]["name"]: obj for obj in objects.get(NAMESPACES, ())}
+
+    def find(_resource: Resource, _namespace: str, name: str) -> Json | None:
+        return namespaces.get(name)
+
     for adapter in adapters.values():
         for job in objects.get(adapter.resource, ()):
             key = object_key(adapter.resource, job)
             workloads = list(index.owned_by(uid_of(job)).values())
             try:
                 of_job = adapter_of_job(adapter, job, by_key.get)
+                if not workloads and not is_managed(key.namespace, managed, find):
+                    continue
                 if of_job is None or not _is_running(job, of_job, adapters, by_uid):
                     continue
                 if not workloads:

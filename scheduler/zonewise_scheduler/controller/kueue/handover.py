@@ -52,6 +52,7 @@ from zonewise_scheduler.controller.writing.outcome import attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from zonewise_common.k8s.nodeaffinity import Requirement
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
@@ -130,9 +131,10 @@ class Handover:
         self.lease = read_lease(self._client, self._options.lease)
         return self.lease is not None and renewal(self.lease) != renewal(lease)
 
-    def obstacles(self, now: float) -> list[str]:
-        """Return why the queues cannot be adopted in their current state."""
-        return [*adoption_obstacles(self.objects, self._adapters, now), *deletion_obstacles(self.objects)]
+    def obstacles(self, now: float, managed: tuple[Requirement, ...]) -> list[str]:
+        """Return why the queues cannot be adopted in their current state; `managed`: as in adoption_obstacles()."""
+        obstacles = adoption_obstacles(self.objects, self._adapters, now, managed)
+        return [*obstacles, *deletion_obstacles(self.objects)]
 
     def notes(self, settings: Mapping[str, object]) -> list[str]:
         """Return what the controller does differently from Kueue's configuration; `settings`: of the controller."""

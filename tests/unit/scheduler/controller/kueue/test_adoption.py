@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kueue_beside import FINALIZER, kueue_lease
+from support.kueue_beside import FINALIZER, QUEUE_LABEL, kueue_lease
 from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
     JOB_SETS,
@@ -32,6 +32,7 @@ from zonewise_scheduler.controller.kueue.adoption import (
 )
 from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
 from zonewise_scheduler.controller.kueue.kueue_lease import is_adopted
+from zonewise_scheduler.controller.managed_namespaces import all_but
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
 
 Json = dict[str, Any]
@@ -107,6 +108,14 @@ def test_a_return_restores_the_deadline_that_was_submitted(submitted: str, resto
     assert returned["metadata"]["annotations"] == {"my": "1"}
     assert returned["spec"].get("activeDeadlineSeconds") == restored
     assert not list(return_writes({WORKLOADS: [], JOBS: [returned]}, ADAPTERS))
+
+
+def test_a_running_job_of_an_unmanaged_namespace_is_no_obstacle() -> None:
+    job: Json = {"metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": {QUEUE_LABEL: "q"}}, "spec": {}}
+    job["spec"] = {"template": {"spec": {"containers": [{"name": "c"}]}}}
+    objects: dict[Resource, list[Json]] = {CLUSTER_QUEUES: [], WORKLOADS: [], JOBS: [job]}
+    assert list(adoption_obstacles(objects, ADAPTERS, 0.0)) == ["Job ns/j: it runs without a Workload"]
+    assert not list(adoption_obstacles(objects, ADAPTERS, 0.0, all_but("ns")))
 
 
 def obstacles(**objects: list[Json]) -> list[str]:
