@@ -109,21 +109,24 @@ def _jobs_to_stop(
         for job in objects.get(adapter.resource, ()):
             key = object_key(adapter.resource, job)
             workloads = list(index.owned_by(uid_of(job)).values())
+            if not workloads and not is_managed(key.namespace, managed, find):
+                continue
             try:
                 of_job = adapter_of_job(adapter, job, by_key.get)
-                if not workloads and not is_managed(key.namespace, managed, find):
-                    continue
-                if of_job is None or not _is_running(job, of_job, adapters, by_uid):
-                    continue
-                if not workloads:
-                    yield f"{key}: it runs without a Workload"
-                elif not any(matches(workload, of_job, job) for workload in workloads):
-                    name = workloads[0]["metadata"]["name"]
-                    yield f"{key}: it runs with a different request than Workload {name}"
-                elif len(workloads) > 1:
-                    yield f"{key}: it has {len(workloads)} Workloads, only one of which would be kept"
+                if of_job is not None and _is_running(job, of_job, adapters, by_uid):
+                    problem = _workload_problem(job, of_job, workloads)
+                    yield from [f"{key}: {problem}"] if problem else []
             except FieldError as error:
                 yield f"{key}: {error}"
+
+
+def _workload_problem(job: Json, adapter: JobAdapter, workloads: Sequence[Json]) -> str:
+    """Return why a running job has no matching Workload among its own; "": it has one."""
+    if not workloads:
+        return "it runs without a Workload"
+    if not any(matches(workload, adapter, job) for workload in workloads):
+        return f"it runs with a different request than Workload {workloads[0]['metadata']['name']}"
+    return f"it has {len(workloads)} Workloads, only one of which would be kept" if len(workloads) > 1 else ""
 
 
 def _is_running(
