@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, ResourceFlavor
-from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import (
@@ -120,6 +120,20 @@ def test_the_victims_free_all_that_is_requested(amount: int, victims: set[str]) 
     head = Head(pending_workload("new", amount, priority=2), "q")
     _, targets = nominate(flavor_assigner(snapshot, head, QuotaSettings()))
     assert {target.workload.name for target in targets} == victims
+
+
+@pytest.mark.parametrize(("pods", "victims"), [(1, 1), (2, 2), (3, 3)])
+def test_the_victims_free_the_quota_of_pods(pods: int, victims: int) -> None:
+    """Three pods run in a queue for three; the number of pods is the only quota that is missing."""
+    quotas = FlavorQuotas("any", (("pods", ResourceQuota(3)), ("cpu", ResourceQuota(9))))
+    snapshot = Snapshot(
+        [ClusterQueue("q", (resource_group(quotas),), preemption=ClusterQueuePreemption("LowerPriority"))]
+    )
+    for name in "abc":
+        snapshot.add_workload(running_workload(name, "q", FlavorResource("any", "pods"), 1))
+    new = Workload("ns", "new", (PodSet(pods=pods, requests={"cpu": 1}),), "new", priority=1)
+    _, targets = nominate(flavor_assigner(snapshot, Head(new, "q"), QuotaSettings()))
+    assert len(targets) == victims
 
 
 class OneHost(EmptyTopologySnapshot):
