@@ -10,6 +10,7 @@ import copy
 import json
 import random
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -262,7 +263,7 @@ class PageCluster:
         forecasts: dict[str, Forecast] = {}
         for queue in state.pending_queues.values():
             start = self.now
-            for key in queue.heap.sorted_keys(state.snapshot.local_queue_usage)[:10]:
+            for key in islice(queue.heap.sorted_keys(state.snapshot.local_queue_usage), 10):
                 start += self._random.uniform(300, 2400)
                 spread = (start - self.now) * self._random.uniform(0.2, 0.6)
                 forecasts[key] = Forecast(max(start - spread, self.now), start, start + 2 * spread)

@@ -40,12 +40,12 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
         return Explanation(key, state.inadmissible[key].queue, 0, now, state.inadmissible[key].message)
     queue = state.pending[key]
     pending_queue = state.pending_queues[queue]
-    order = pending_queue.heap.sorted_keys(state.snapshot.local_queue_usage)
     workload = state.pending_workload(key)
     if workload is None:
         raise KeyError(key)
     queue_message = _queue_message(state, queue, workload.namespace)
-    explanation = Explanation(key, queue, order.index(key) + 1, now, queue_message, workload.failed_checks)
+    position = pending_queue.heap.position(key, state.snapshot.local_queue_usage)
+    explanation = Explanation(key, queue, position, now, queue_message, workload.failed_checks)
     if queue_message or workload.failed_checks:
         return explanation
     if workload.begin_at > now:
@@ -57,7 +57,7 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     fits = assignment.representative_mode is FlavorAssignmentMode.FIT or bool(targets)
     if fits and not explanation.gated and (delayed := _delayed_reservation(state, head, assignment, targets, now)):
         explanation = explanation._replace(delayed_reservation=delayed, victims=())
-    blocker = _blocking_workload(state, key, order, now)
+    blocker = _blocking_workload(state, key, now)
     if blocker and (pending_queue.strict or fits):
         explanation = explanation._replace(blocked_by=blocker)
     return _with_start(explanation, state, head, snapshot, fits=fits)
@@ -205,14 +205,20 @@ def _delayed_reservation(
     return ReservedStart(key, reservations[key].start) if key else None
 
 
-def _blocking_workload(state: PlannerState, key: str, order: Sequence[str], now: float) -> str:
+def _blocking_workload(state: PlannerState, key: str, now: float) -> str:
     """Return the workload of a queue that must start before another does; "" if there is none."""
-    reservations, queue = state.reservations.by_key, state.pending[key]
-    if state.pending_queues[queue].strict:
+    queue, usage = state.pending[key], state.snapshot.local_queue_usage
+    pending = state.pending_queues[queue]
+    if pending.strict:
+        order = pending.heap.sorted_keys(usage)
         head = next(other for other in order if _is_selected(state, queue, other.partition("/")[0]))
         return head if head != key else ""
-    due = (other for other in order if other in reservations and reservations[other].start <= now)
-    return next((other for other in due if reservations[other].victims and other != key), "")
+    due = [
+        other
+        for other, reservation in state.reservations.by_key.items()
+        if reservation.start <= now and reservation.victims and other != key and state.pending.get(other) == queue
+    ]
+    return min(due, key=lambda other: pending.heap.position(other, usage), default="")
 
 
 def _with_start(

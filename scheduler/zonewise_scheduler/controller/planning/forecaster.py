@@ -142,7 +142,7 @@ def first_workloads(state: PlannerState, count: int) -> list[str]:
     """Return at most `count` keys of pending workloads: the first of each active queue, then the second of each, ..."""
     usage = state.snapshot.local_queue_usage
     active = [queue for name, queue in state.pending_queues.items() if name not in state.snapshot.inactive]
-    orders = [queue.heap.sorted_keys(usage)[:count] for queue in active]
+    orders = [islice(queue.heap.sorted_keys(usage), count) for queue in active]
     interleaved = (key for rank in zip_longest(*orders) for key in rank if key is not None)
     return list(islice(interleaved, count))
 

@@ -6,6 +6,7 @@ clusterqueue_controller.go, localqueue_controller.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.amount import minus, plus
@@ -151,13 +152,13 @@ class _Usage:
 def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]]) -> QueueSummaries:
     """Return a summary of each queue; `problems`: as in PlannerFeed. The cost grows with the number of workloads."""
     usage_by_queue, usage_by_local_queue = _usages(state)
-    pending_by_local_queue = _pending_by_local_queue(state)
+    inadmissible_by_queue, pending_by_local_queue = _pending_numbers(state)
     cluster_queues = {
         name: ClusterQueueSummary(
             name,
             node.spec.cohort_name,
             _cluster_queue_activity(state, node.spec, problems),
-            _cluster_queue_counts(state, name, usage_by_queue.get(name)),
+            _cluster_queue_counts(state, name, inadmissible_by_queue.get(name, 0), usage_by_queue.get(name)),
             _resources(node, usage_by_queue.get(name)),
             dominant_resource_share(node),
         )
@@ -210,25 +211,26 @@ def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
     return by_queue, by_local_queue
 
 
-def _pending_by_local_queue(state: PlannerState) -> dict[str, tuple[int, int]]:
-    """Return the numbers of active and inadmissible workloads by key of the LocalQueue."""
-    counts: dict[str, tuple[int, int]] = {}
-    for queue in state.pending_queues.values():
-        for keys, step in ((queue.heap.active, (1, 0)), (queue.heap.inadmissible, (0, 1))):
-            for key in keys:
-                workload = queue.heap.get(key)
-                if workload is not None:
-                    active, inadmissible = counts.get(workload.local_queue_key, (0, 0))
-                    counts[workload.local_queue_key] = active + step[0], inadmissible + step[1]
-    return counts
+def _pending_numbers(state: PlannerState) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Return the number of inadmissible workloads by ClusterQueue, and of active and inadmissible ones by LocalQueue."""
+    by_queue: dict[str, int] = {}
+    by_local_queue: dict[str, tuple[int, int]] = {}
+    for name, queue in state.pending_queues.items():
+        keys = set(queue.heap.inadmissible)
+        by_queue[name] = len(keys)
+        numbers = Counter((each.namespace, each.queue_name, each.key in keys) for each in queue.heap.workloads())
+        for (namespace, local_queue, is_inadmissible), number in numbers.items():
+            key = f"{namespace}/{local_queue}"
+            active, inadmissible = by_local_queue.get(key, (0, 0))
+            by_local_queue[key] = (
+                (active, inadmissible + number) if is_inadmissible else (active + number, inadmissible)
+            )
+    return by_queue, by_local_queue
 
 
-def _cluster_queue_counts(state: PlannerState, name: str, usage: _Usage | None) -> WorkloadCounts:
+def _cluster_queue_counts(state: PlannerState, name: str, inadmissible: int, usage: _Usage | None) -> WorkloadCounts:
     queue = state.pending_queues.get(name)
-    active = inadmissible = 0
-    if queue is not None:
-        inadmissible = len(queue.heap.inadmissible)
-        active = len(queue.heap) - inadmissible
+    active = 0 if queue is None else len(queue.heap) - inadmissible
     if name in state.snapshot.inactive:
         active, inadmissible = 0, active + inadmissible
     return WorkloadCounts(active, inadmissible, *((0, 0) if usage is None else (usage.reserving, usage.admitted)))

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
+from zonewise_scheduler.quota.queue.rank_order import QueuedRank, RankOrder
 from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class PendingWorkloads:
         self._generation = object()
         """Token that is replaced each time inadmissible workloads are made active."""
         self._sticky_preemptor = ""
+        self._order: RankOrder | None = None
+        """The order of all workloads; None: it was not read since many changes."""
 
     def copy(self) -> PendingWorkloads:
         """Return an independent copy quickly; shared parts are copied only before they change."""
@@ -112,6 +115,7 @@ class PendingWorkloads:
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
         pending._unfinished_scans = set(self._unfinished_scans)
+        pending._order = None
         return pending
 
     def __len__(self) -> int:
@@ -136,44 +140,65 @@ class PendingWorkloads:
         yield from self._inadmissible_alone.values()
 
     @property
-    def active(self) -> list[str]:
-        """The keys of the active workloads."""
-        return [key for key, entry in self._entries.items() if not self._is_inadmissible(entry)]
-
-    @property
     def inadmissible(self) -> list[str]:
         """The keys of the inadmissible workloads."""
         by_group = (key for key, entry in self._entries.items() if self._is_inadmissible(entry))
         return [*self._inadmissible_alone, *by_group]
 
-    def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
-        """Return the keys of all workloads, active and inadmissible, in order."""
-        ranks = [entry.rank for entry in self._entries.values()]
-        ranks += map(self._rank, self._inadmissible_alone.values())
-        ranks.sort()
-        keys = [rank[-1] for rank in ranks]
-        if self.spec.usage_based_admission:
-            keys.sort(key=lambda key: local_queue_usage.get(self._local_queue_key(key), 0.0))
-        if self._sticky_preemptor in self:
-            keys.remove(self._sticky_preemptor)
-            keys.insert(0, self._sticky_preemptor)
-        return keys
+    def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> Iterator[str]:
+        """Yield the keys of all workloads, active and inadmissible, in order. The queue must not change meanwhile."""
+        sticky = self._sticky_preemptor if self._sticky_preemptor in self else ""
+        if sticky:
+            yield sticky
+        yield from (key for key in self._read_order().keys(local_queue_usage) if key != sticky)
+
+    def position(self, key: str, local_queue_usage: Mapping[str, float]) -> int:
+        """Return the position of a workload in that order; the first has 1. Raises KeyError."""
+        count = self._count_before(key, local_queue_usage)
+        sticky = self._sticky_preemptor
+        if key == sticky or sticky not in self:
+            return 1 if key == sticky else count + 1
+        return count + 1 + (self._count_before(sticky, local_queue_usage) >= count)
+
+    def _count_before(self, key: str, local_queue_usage: Mapping[str, float]) -> int:
+        """Return the number of workloads before one, apart from the sticky preemptor's precedence."""
+        entry = self._entries.get(key)
+        queued = self._queued_rank(self._inadmissible_alone[key]) if entry is None else self._queued_entry(entry)
+        return self._read_order().count_before(queued, local_queue_usage)
+
+    def _read_order(self) -> RankOrder:
+        if self._order is None:
+            alone = map(self._queued_rank, self._inadmissible_alone.values())
+            self._order = RankOrder([*map(self._queued_entry, self._entries.values()), *alone])
+        return self._order
+
+    def _queued_rank(self, workload: Workload) -> QueuedRank:
+        return QueuedRank(self._local_queue(workload), self._rank(workload))
+
+    def _queued_entry(self, entry: PendingEntry) -> QueuedRank:
+        return QueuedRank(self._local_queue(entry.workload), entry.rank)
+
+    def _note_change(self, queued: QueuedRank, *, added: bool) -> None:
+        if self._order is not None:
+            self._order.note(queued, added=added)
+            if self._order.is_outdated:
+                self._order = None
 
     def push_or_update(self, workload: Workload, now: float = inf) -> None:
         """Add a workload or update its state; it is inadmissible if its shape is, or before its begin time."""
         key = workload.key
-        previous = self._remove(key) or self._inadmissible_alone.pop(key, None)
+        previous = self._remove(key) or self._remove_alone(key)
         if previous is not None and previous.scheduling_shape != workload.scheduling_shape:
             self._forget_scan(key)
         if workload.begin_at > now:
-            self._inadmissible_alone[key] = workload
+            self._hold_alone(workload)
         else:
             self._insert(workload)
 
     def delete(self, key: str) -> None:
         """Forget a workload."""
         self._remove(key)
-        self._inadmissible_alone.pop(key, None)
+        self._remove_alone(key)
         self._forget_scan(key)
         if self._sticky_preemptor == key:
             self._sticky_preemptor = ""
@@ -186,7 +211,7 @@ class PendingWorkloads:
         workloads have not been made active since.
         """
         key = key or self.head_key(local_queue_usage)
-        workload = self._remove(key) or self._inadmissible_alone.pop(key, None)
+        workload = self._remove(key) or self._remove_alone(key)
         if workload is None:
             return None
         last, generation = self._last_assignments.get(workload.key, (NO_LAST_ASSIGNMENT, self._generation))
@@ -283,7 +308,7 @@ class PendingWorkloads:
             self._own(entry.shape).was_inadmissible = True
             self._mark_shape_inadmissible(entry, reserved=reason == "Reserved")
         else:
-            self._inadmissible_alone[workload.key] = workload
+            self._hold_alone(workload)
 
     def queue_inadmissible_workloads(
         self,
@@ -301,6 +326,7 @@ class PendingWorkloads:
         selected = {name: selects(name) for name in {workload.namespace for workload in alone.values()}}
         for key, workload in alone.items():
             if selected[workload.namespace] and workload.begin_at <= now:
+                self._note_change(self._queued_rank(workload), added=False)
                 self._insert(workload)
             else:
                 self._inadmissible_alone[key] = workload
@@ -375,6 +401,8 @@ class PendingWorkloads:
             group = shape.by_walltime[workload.walltime] = WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
         entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
+        if self._order is not None:
+            self._note_change(self._queued_entry(entry), added=True)
         heappush(group.ranks, rank)
         if group.ranks[0] is rank:
             shape.first = None
@@ -383,14 +411,13 @@ class PendingWorkloads:
                 self._push_head(shape)
         return entry
 
-    def _local_queue_key(self, key: str) -> str:
-        workload = self.get(key)
-        return "" if workload is None else workload.local_queue_key
+    def _local_queue(self, workload: Workload) -> str:
+        """Return the key of a workload's LocalQueue, if admission follows usage; otherwise ""."""
+        return workload.local_queue_key if self.spec.usage_based_admission else ""
 
     def _shape_number(self, workload: Workload) -> int:
         """Return the number of a workload's shape; a new number if the workload is its first."""
-        local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
-        key = local_queue, workload.scheduling_shape
+        key = self._local_queue(workload), workload.scheduling_shape
         number = self._shape_numbers.get(key)
         if number is None:
             number = self._shape_numbers[key] = self._last_shape_number = self._last_shape_number + 1
@@ -402,6 +429,8 @@ class PendingWorkloads:
         if entry is None:
             return None
         workload, rank = entry.workload, entry.rank
+        if self._order is not None:
+            self._note_change(self._queued_entry(entry), added=False)
         if self._group(entry).ranks[0] is rank:
             shape = self._own(entry.shape)
             shape.first = None
@@ -415,6 +444,17 @@ class PendingWorkloads:
             elif not group.inadmissible:
                 heappush(shape.heads, group.ranks[0])
             self._push_head(shape)
+        return workload
+
+    def _hold_alone(self, workload: Workload) -> None:
+        """Make a workload inadmissible for a reason of its own."""
+        self._inadmissible_alone[workload.key] = workload
+        self._note_change(self._queued_rank(workload), added=True)
+
+    def _remove_alone(self, key: str) -> Workload | None:
+        workload = self._inadmissible_alone.pop(key, None)
+        if workload is not None:
+            self._note_change(self._queued_rank(workload), added=False)
         return workload
 
     def _push_head(self, shape: ShapeGroup) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, get_args
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Worklo
 from zonewise_scheduler.quota.cycle.entry import Decision, Head, RequeueReason
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue import rank_order
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
@@ -43,6 +45,11 @@ def make_pending(spec: ClusterQueue, *workloads: Workload) -> PendingWorkloads:
     for workload in workloads:
         pending.push_or_update(workload)
     return pending
+
+
+def active(pending: PendingWorkloads) -> list[str]:
+    """Return the keys of the workloads that are not inadmissible."""
+    return [workload.key for workload in pending.workloads() if workload.key not in pending.inadmissible]
 
 
 def pop_head(pending: PendingWorkloads) -> Head:
@@ -198,7 +205,7 @@ def test_every_workload_is_pending_once(events: list[tuple[str, int, int]], reas
             pending.queue_inadmissible_workloads()
         elif (head := pending.pop({})) is not None:
             requeue(pending, head, reason)
-        assert sorted([*pending.active, *pending.inadmissible]) == sorted(keys)
+        assert sorted([*active(pending), *pending.inadmissible]) == sorted(keys)
         assert len(pending) == len(keys)
     pending.queue_inadmissible_workloads()
     assert sorted(pop_all(pending)) == sorted(key.partition("/")[2] for key in keys)
@@ -216,7 +223,8 @@ STEPS = st.lists(
 
 
 def step_queue(pending: PendingWorkloads, event: str, index: int, walltime: float, reason: RequeueReason) -> None:
-    workload = replace(pending_workload(f"w{index}", index % 3, index % 2, float(index)), walltime=walltime)
+    workload = pending_workload(f"w{index}", index % 3, index % 2, float(index))
+    workload = replace(workload, walltime=walltime, queue_name="abc"[index % 3])
     if event == "push":
         pending.push_or_update(workload)
     elif event == "delete":
@@ -241,12 +249,33 @@ def test_a_queue_and_its_copies_change_independently(
             step_queue(pending, event, index, walltime, reason)
             step_queue(twin, event, index, walltime, reason)
         for each, expected in queues:
-            assert (each.active, each.inadmissible) == (expected.active, expected.inadmissible)
-            assert (each.head_key({}), each.sorted_keys({})) == (expected.head_key({}), expected.sorted_keys({}))
+            assert (active(each), each.inadmissible) == (active(expected), expected.inadmissible)
+            assert (each.head_key({}), list(each.sorted_keys({}))) == (
+                expected.head_key({}),
+                list(expected.sorted_keys({})),
+            )
     for each, expected in queues:
         each.queue_inadmissible_workloads()
         expected.queue_inadmissible_workloads()
         assert pop_all(each) == pop_all(expected)
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+@pytest.mark.parametrize("by_usage", [False, True])
+@given(steps=STEPS)
+def test_positions_are_those_of_a_queue_that_is_sorted_anew(
+    steps: list[tuple[str, int, float, RequeueReason]], limit: int, *, by_usage: bool
+) -> None:
+    """A copy is sorted anew. `limit`: the number of changes after which the queue is, too."""
+    usage = {"ns/a": 2.0}
+    pending = PendingWorkloads(BEST_EFFORT_FIFO._replace(usage_based_admission=by_usage))
+    with patch.object(rank_order, "MAX_CHANGES", limit):
+        for event, index, walltime, reason in steps:
+            step_queue(pending, event, index, walltime, reason)
+            keys = list(pending.copy().sorted_keys(usage))
+            assert list(pending.sorted_keys(usage)) == keys
+            assert [pending.position(key, usage) for key in keys] == [*range(1, len(keys) + 1)]
+            assert sorted(keys) == sorted(workload.key for workload in pending.workloads())
 
 
 @pytest.mark.parametrize(
@@ -289,25 +318,25 @@ def test_sorted_keys_have_the_preemptor_first_and_then_local_queues_by_usage() -
         workloads = [replace(workload, queue_name=name) for workload, name in zip(WORKLOADS, "abcab", strict=True)]
         pending = make_pending(spec, *workloads)
         usage = {"ns/a": 2.0, "ns/b": 0.5, "ns/c": 0.75}
-        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in order]
+        assert list(pending.sorted_keys(usage)) == [f"ns/{name}" for name in order]
         requeue(pending, pop_head(pending), "")
-        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in order]
+        assert list(pending.sorted_keys(usage)) == [f"ns/{name}" for name in order]
         head = pending.pop(usage, key="ns/w4")
         assert head is not None
         requeue(pending, head, "PendingPreemption")
         expected = ["w4", *(name for name in order if name != "w4")]
-        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in expected]
+        assert list(pending.sorted_keys(usage)) == [f"ns/{name}" for name in expected]
         pending.delete("ns/w0")
-        assert pending.sorted_keys(usage)[0] == "ns/w4"
+        assert next(pending.sorted_keys(usage)) == "ns/w4"
         pending.delete("".join("ns/w4"))
         expected = [name for name in order if name not in {"w0", "w4"}]
-        assert pending.sorted_keys(usage) == [f"ns/{name}" for name in expected]
+        assert list(pending.sorted_keys(usage)) == [f"ns/{name}" for name in expected]
 
 
 def test_a_local_queue_of_unknown_usage_precedes_one_with_usage() -> None:
     spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
     used, new = (replace(WORKLOADS[i], queue_name=name) for i, name in enumerate(("used", "new")))
-    assert make_pending(spec, used, new).sorted_keys({"ns/used": 0.5})[0] == new.key
+    assert next(make_pending(spec, used, new).sorted_keys({"ns/used": 0.5})) == new.key
 
 
 WALLTIMES = [replace(pending_workload(f"w{i}", 2), walltime=float(walltime)) for i, walltime in enumerate((3, 5, 4, 5))]
@@ -344,10 +373,10 @@ def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
 def test_the_reason_decides_the_state_of_a_head(reason: RequeueReason) -> None:
     """The strategy matters: only a BestEffortFIFO preemptor precedes a later workload of higher priority."""
     retried = {"FailedAfterNomination", "PendingPreemption"}
-    for spec, active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
+    for spec, is_active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
         pending = make_pending(spec, pending_workload("w", 1))
         requeue(pending, pop_head(pending), reason)
-        assert (pending.active, pending.inadmissible) == ((["ns/w"], []) if active else ([], ["ns/w"]))
+        assert (active(pending), pending.inadmissible) == ((["ns/w"], []) if is_active else ([], ["ns/w"]))
         pending.queue_inadmissible_workloads()
         pending.push_or_update(pending_workload("urgent", 2, priority=9))
         is_sticky = spec is BEST_EFFORT_FIFO and reason == "PendingPreemption"
@@ -373,7 +402,7 @@ def test_a_local_queue_of_unknown_usage_equals_one_without_usage() -> None:
         ]
         pending = make_pending(spec, *workloads)
         usage = {"ns/known": 0.0}
-        assert (pending.sorted_keys(usage)[0], pending.head_key(usage)) == (f"ns/{first}", f"ns/{first}")
+        assert (next(pending.sorted_keys(usage)), pending.head_key(usage)) == (f"ns/{first}", f"ns/{first}")
 
 
 def test_a_workload_that_is_submitted_again_keeps_its_position() -> None:
@@ -392,7 +421,7 @@ def test_workloads_that_become_active_again_are_in_order() -> None:
         pending = make_pending(BEST_EFFORT_FIFO, *workloads)
         while (head := pending.pop({})) is not None:
             requeue(pending, head, reason)
-        assert not pending.active
+        assert not active(pending)
         pending.queue_inadmissible_workloads()
         assert pop_all(pending) == ["w6", "w7", "w4", "w5", "w2", "w3", "w0", "w1"]
 
