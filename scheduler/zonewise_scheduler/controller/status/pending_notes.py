@@ -6,6 +6,7 @@
 | notes of one workload | one per REFRESH if it is new; sooner if its queue becomes active or inactive |
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
+| time for listings of all pending workloads | fraction LISTING_BUDGET of all time |
 
 Workloads without a note come first, and those whose queue has become active or inactive. All others follow in rotation.
 Both begin with invalid workloads and those that no queue accepts, followed by the first workloads of each queue.
@@ -39,13 +40,14 @@ step per second."""
 HEADS = 10
 """Number of workloads at the front of each queue that come before all others."""
 NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
+LISTING_BUDGET = 0.02
 _ROTATION = 5.0
-"""Seconds between two listings of the pending workloads, which show those with news."""
+"""Minimum seconds between two listings of the pending workloads, which show those with news."""
 
 
-class _LastNote(NamedTuple):
-    note: PendingNote
+class _NoteState(NamedTuple):
     at: float
+    """When the last note was made."""
     obstacle: str
     """See _obstacle()."""
 
@@ -62,17 +64,18 @@ class PendingNotes:
         """Workloads without a current note."""
         self._others: deque[str] = deque()
         """Workloads whose note is to be made again."""
-        self._rotated_at = -_ROTATION
+        self._rotates_at = 0.0
         self._explained_until = 0.0
-        self._last_notes: dict[str, _LastNote] = {}
+        self._last: dict[str, PendingNote] = {}
+        self._states: dict[str, _NoteState] = {}
         self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
         """Workloads whose last note could not be written."""
 
     @property
     def last(self) -> Mapping[str, PendingNote]:
-        """Return the last note of each workload."""
-        return {key: last.note for key, last in self._last_notes.items()}
+        """Return the last note of each workload. The mapping changes with the next notes."""
+        return self._last
 
     def due(
         self,
@@ -86,8 +89,10 @@ class PendingNotes:
         `invalid`: problems of the workloads that the planner cannot contain, by key.
         """
         self._now, self._invalid = now, invalid
-        if now >= self._rotated_at + _ROTATION:
+        if now >= self._rotates_at:
+            begin = self._timer()
             self._rotate(state, now)
+            self._rotates_at = now + max(_ROTATION, (self._timer() - begin) / LISTING_BUDGET)
         while (keys := self._news or self._others) and now >= self._explained_until:
             key = keys.popleft()
             if not self._is_due(state, key, now):
@@ -102,9 +107,9 @@ class PendingNotes:
                 continue
             finally:
                 self._explained_until = max(self._explained_until, now - CARRY) + (self._timer() - begin) / BUDGET
-            old = self._last_notes.get(key)
-            self._last_notes[key] = _LastNote(note, now, _obstacle(state, key))
-            if old is None or key in self._unwritten or note.differs_from(old.note, now):
+            old = self._last.get(key)
+            self._last[key], self._states[key] = note, _NoteState(now, _obstacle(state, key))
+            if old is None or key in self._unwritten or note.differs_from(old, now):
                 self._unwritten.discard(key)
                 yield key, note
 
@@ -114,22 +119,18 @@ class PendingNotes:
 
     def note_failure(self, key: str) -> None:
         """Make a note due again whose write has failed, even if nothing in it is new."""
-        if key in self._last_notes:
+        if key in self._last:
             self._unwritten.add(key)
 
     def _rotate(self, state: PlannerState, now: float) -> None:
         """List each pending workload that is due for a note; those without news only once their list is empty."""
-        self._rotated_at = now
-        self._last_notes = {
-            key: last
-            for key, last in self._last_notes.items()
-            if key in state.pending or key in state.inadmissible or key in self._invalid
-        }
-        self._unwritten &= self._last_notes.keys()
+        for key in [key for key in self._last if not self._waits(state, key)]:
+            del self._last[key], self._states[key]
+        self._unwritten &= self._last.keys()
         heads: list[str] = []
         rest: list[str] = []
         for queue in state.pending_queues.values():
-            order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
+            order = list(queue.heap.sorted_keys(state.snapshot.local_queue_usage))
             heads += order[:HEADS]
             rest += order[HEADS:]
         keys = [*self._invalid, *state.inadmissible, *heads, *rest]
@@ -137,15 +138,18 @@ class PendingNotes:
         if not self._others:
             self._others.extend(key for key in keys if not self._is_news(state, key) and self._is_due(state, key, now))
 
+    def _waits(self, state: PlannerState, key: str) -> bool:
+        return key in state.pending or key in state.inadmissible or key in self._invalid
+
     def _is_news(self, state: PlannerState, key: str) -> bool:
         """Return whether a workload has no note, or one that no longer applies."""
-        last = self._last_notes.get(key)
+        last = self._states.get(key)
         return last is None or key in self._invalid or last.obstacle != _obstacle(state, key)
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
-        last = self._last_notes.get(key)
+        last = self._states.get(key)
         if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
-            return last is None or last.note.message != problem or key in self._unwritten
+            return last is None or self._last[key].message != problem or key in self._unwritten
         if last is not None and now < last.at + REFRESH:
             return self._is_news(state, key)
         if key in state.inadmissible:

@@ -212,7 +212,7 @@ def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
 
 
 def _pending_numbers(state: PlannerState) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Return the number of inadmissible workloads by ClusterQueue, and of active and inadmissible ones by LocalQueue."""
+    """Return the inadmissible workloads by ClusterQueue, and the active and inadmissible ones by LocalQueue."""
     by_queue: dict[str, int] = {}
     by_local_queue: dict[str, tuple[int, int]] = {}
     for name, queue in state.pending_queues.items():

@@ -153,6 +153,15 @@ def test_slow_explanations_are_rare() -> None:
     assert len(told) == 11
 
 
+def test_slow_listings_of_the_pending_workloads_are_rare() -> None:
+    """By the timer, each listing takes a second, so there is one in fifty seconds."""
+    state, writer = planner(), notes(timer=1.0)
+    assert [key for key, _ in writer.due(state, {}, START + 20)] == ["ns/w0"]
+    events.submit(state, make_workload("new", 2000, 60, at=START), "q")
+    told = [(tick, key) for tick in range(21, 71) for key, _ in writer.due(state, {}, START + tick)]
+    assert told == [(70, "ns/new")]
+
+
 def test_unused_time_carries_over_to_the_next_step() -> None:
     """By the timer, each explanation takes 10 ms. The controller makes one step per second while nothing changes."""
     state, writer = planner(25), notes(timer=0.01)
