@@ -135,7 +135,7 @@ def test_the_rate_of_notes_is_limited(waiting: int, pauses: list[float]) -> None
             assert now >= told.get(key, -inf) + REFRESH
             told[key] = now
             total += 1
-        assert total <= BURST + RATE * (now - begin) + 1e-6
+        assert total <= BURST + RATE * (now - begin) + 1e-4  # times are exact to 2e-7 s
         now += pause
 
 
