@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.waiting import PATIENCE
-from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
+from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
 from zonewise_common.kube.leaderelection import LeaderElector, LeaseTimes
 
 if TYPE_CHECKING:
@@ -252,6 +252,27 @@ def test_a_namespace_that_does_not_exist_is_logged_until_it_does(caplog: pytest.
     world.meanwhile = lambda: None
     elector.step()
     assert elector.is_leader
+
+
+def test_an_outage_is_logged_once_for_each_kind_of_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """The next outage is logged again, since the election has worked meanwhile."""
+    caplog.set_level("INFO", "zonewise_common.kube.leaderelection")
+    world = World()
+    elector = world.add("a")
+    for _ in range(2):
+        for error in (TransportError("refused"), ServerError(503, "", "starting"), TransportError("reset")) * 5:
+            world.meanwhile = partial(fail_with, error)
+            elector.step()
+        world.meanwhile = lambda: None
+        elector.step()
+        elector.step()
+    outage = ["Lease default/zonewise: refused", "Lease default/zonewise: 503: starting"]
+    expected = [*outage, "Lease default/zonewise: the election works again"]
+    assert [message for message in caplog.messages if not message.endswith("leading")] == expected * 2
+
+
+def fail_with(error: Exception) -> None:
+    raise error
 
 
 def test_times_that_do_not_fit() -> None:
