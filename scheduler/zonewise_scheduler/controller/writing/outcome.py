@@ -5,7 +5,8 @@
 | success | done; the object is the newest |
 | 404, 409, 422 for the UID or for a test of a JSON patch | stale: the object was deleted or replaced |
 | 404 of a creation, of no subresource: there is no such kind or namespace | rejected |
-| 400, 403, 413, other 422 | rejected: the server will not accept this write |
+| 400, 413, other 422 | rejected: the server will not accept this write |
+| 403 | rejected; the writer repeats it a few times, since a server that has just started does not know all roles yet |
 | none, 401, 429, 5xx | unknown: the write may be done or not; it is repeated |
 """
 
@@ -19,6 +20,7 @@ from zonewise_common.kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
+    Forbidden,
     Invalid,
     KubeError,
     NotFound,
@@ -49,6 +51,8 @@ class Outcome(NamedTuple):
     message: str = ""
     retry_after: float = 0.0
     """Seconds for which the server requests the client to wait."""
+    is_forbidden: bool = False
+    """Whether the server rejected the write with 403."""
 
 
 _NOT_FOUND: Mapping[Verb, Result] = {Verb.DELETE: "done", Verb.CREATE: "rejected"}
@@ -61,7 +65,8 @@ def attempt(client: Client, write: Write) -> Outcome:
         return Outcome("done", None if obj is None else drop_managed_fields(obj))
     except KubeError as error:
         retry_after = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
-        return Outcome(_result(write, error), message=str(error), retry_after=retry_after)
+        is_forbidden = isinstance(error, Forbidden)
+        return Outcome(_result(write, error), None, str(error), retry_after, is_forbidden)
 
 
 def guarded_attempt(client: Client, write: Write) -> Outcome:

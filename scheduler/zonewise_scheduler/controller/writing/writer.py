@@ -1,7 +1,9 @@
 """Threads that execute writes within a rate limit, and report each outcome.
 
-If the outcome of a write is unknown, it is repeated with backoff until the outcome is known. Each write is conditional,
-so a repetition does no harm. The controller has at most one pending write per object, so writes need no order.
+If the outcome of a write is unknown, it is repeated with backoff until the outcome is known. A forbidden write is
+repeated FORBIDDEN_REPEATS times, because an API server that has just started forbids what roles permit, until it has
+read them (plugin/pkg/auth/authorizer/rbac). Each write is conditional, so a repetition does no harm. The controller has
+at most one pending write per object, so writes need no order.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 THREADS = 8
 """Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
 _BACKOFF = Backoff(base=0.1, cap=5.0)
+FORBIDDEN_REPEATS = 3
+_FORBIDDEN_BACKOFF = Backoff(base=0.5, cap=2.0)
 _NOT_LEADING = Outcome("stale", message="this replica does not lead")
 
 
@@ -101,9 +105,10 @@ class Writer:
 
     def _end(self, task: _QueuedWrite, outcome: Outcome) -> None:
         self._count(task.write, outcome)
-        if outcome.result == "unknown":
+        if outcome.result == "unknown" or (outcome.is_forbidden and task.attempts < FORBIDDEN_REPEATS):
             self._repeats.add(task.write, outcome.message)
-            delay = _BACKOFF.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
+            backoff = _FORBIDDEN_BACKOFF if outcome.is_forbidden else _BACKOFF
+            delay = backoff.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1
             self._tasks.submit(task, delay)
             return

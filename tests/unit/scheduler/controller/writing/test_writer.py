@@ -17,7 +17,7 @@ from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.writing import writer as writer_module
 from zonewise_scheduler.controller.writing.outcome import Outcome
-from zonewise_scheduler.controller.writing.writer import Writer
+from zonewise_scheduler.controller.writing.writer import FORBIDDEN_REPEATS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,22 @@ def test_a_write_without_an_outcome_is_repeated_until_it_has_one() -> None:
         assert written.backlog == 1
         with ApiServer(port):
             assert reports.get(timeout=PATIENCE)[1].result == "done"
+
+
+@pytest.mark.parametrize(("times", "result"), [(FORBIDDEN_REPEATS, "done"), (FORBIDDEN_REPEATS + 1, "rejected")])
+def test_a_forbidden_write_is_repeated_a_few_times(times: int, result: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that has just started does not know the roles yet."""
+    monkeypatch.setattr(writer_module, "_FORBIDDEN_BACKOFF", Backoff(base=0.01, cap=0.01))
+    reports: Reports = queue.Queue()
+    attempts: Reports = queue.Queue()
+    responses = [*[refuse(403, "Forbidden")] * times, give(201, {"metadata": {}})]
+    with (
+        ScriptedServer(responses) as server,
+        writer(Client(Config.from_url(server.url)), reports, count=into(attempts)) as written,
+    ):
+        written.submit(creation("c"))
+        assert reports.get(timeout=PATIENCE)[1].result == result
+    assert attempts.qsize() == FORBIDDEN_REPEATS + 1
 
 
 @pytest.mark.parametrize("wait", ["86400", "Fri, 31 Dec 9999 23:59:59 GMT"])
