@@ -37,6 +37,10 @@ class Election:
             return self._competes and not self._settings.leader_election
         return self._competes and self._elector.is_leader
 
+    def holds_lease(self) -> bool:
+        """Return whether this replica holds the lease, also while it stops. A pause may have lost it."""
+        return not self._settings.leader_election or (self._elector is not None and self._elector.is_leader)
+
     def is_standby(self) -> bool:
         """Return whether this replica competes and does not lead."""
         return self._competes and not self.leads()
@@ -55,7 +59,7 @@ class Election:
 
     def stand_by(self) -> None:
         """Stop leading. The stack that `compete` received is closed afterwards."""
-        self._competes, self._elector = False, None
+        self._competes = False
 
     def _start_elector(
         self, checkpoints: CheckpointStore, lost: Callable[[], object], stack: ExitStack

@@ -259,6 +259,7 @@ class _Replica:
             ),
             lead=lambda checkpoint, forecasts: self.loop.put(Leadership(True, checkpoint, forecasts)),
             get_forecasts=lambda: self.loop.call(lambda _: self._reporter.history.copy(), _CALL_TIMEOUT),
+            may_write=self._election.holds_lease,
         )
         self._election.compete(checkpoints, self._stop_leading, stack)
 

@@ -139,11 +139,13 @@ class CheckpointStore:
         period: float = PERIOD,
         forecast_rate: float = FORECAST_RATE,
         retry_pause: float = _RETRY_PAUSE,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         """Set the controller's functions.
 
         `get_checkpoint` returns the controller's checkpoint, and `get_forecasts` a copy of its forecast history. Both
-        may raise TimeoutError. `lead` makes the controller lead.
+        may raise TimeoutError. `lead` makes the controller lead. Nothing is written while `may_write` returns False: a
+        paused process may resume after another replica has started to lead, before it is told so.
         """
         self._file = file
         self._get_checkpoint = get_checkpoint
@@ -154,6 +156,7 @@ class CheckpointStore:
         self._lead = lead
         self._period = period
         self._retry_pause = retry_pause
+        self._may_write = may_write
         self._condition = threading.Condition()
         self._term = 0
         """Number of times that leading began or ended. It is odd while this replica leads."""
@@ -224,6 +227,8 @@ class CheckpointStore:
             return True
 
     def _save(self) -> None:
+        if not self._may_write():
+            return
         try:
             self._write()
         except (AlreadyExists, Conflict) as error:

@@ -91,7 +91,12 @@ class Leader:
         self.led: queue.SimpleQueue[tuple[Checkpoint | None, ForecastHistory | None]] = queue.SimpleQueue()
 
     def store(
-        self, client: Client, period: float = LONG, forecast_rate: float = 1.0, retry_pause: float = 1.0
+        self,
+        client: Client,
+        period: float = LONG,
+        forecast_rate: float = 1.0,
+        retry_pause: float = 1.0,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> CheckpointStore:
         return CheckpointStore(
             CheckpointFile(client, "default"),
@@ -101,6 +106,7 @@ class Leader:
             period=period,
             forecast_rate=forecast_rate,
             retry_pause=retry_pause,
+            may_write=may_write,
         )
 
 
@@ -228,3 +234,13 @@ def test_a_replica_that_does_not_lead_neither_reads_nor_writes(client: Client) -
         store.stop_leading()
     assert leader.led.empty()
     assert CheckpointFile(client, "default").read() == StoredCheckpoint()
+
+
+@pytest.mark.parametrize("holds_lease", [True, False])
+def test_a_leader_that_has_lost_its_lease_writes_nothing(client: Client, *, holds_lease: bool) -> None:
+    """It resumes after a pause, and does not know yet that another replica leads."""
+    leader = Leader()
+    with leader.store(client, may_write=lambda: holds_lease) as store:
+        store.start_leading()
+        leader.led.get(timeout=PATIENCE)
+    assert CheckpointFile(client, "default").read().checkpoint == (checkpoint(5.0) if holds_lease else None)
