@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.kube.errors import (
     BadResponse,
     ConfigError,
+    Gone,
     ServerError,
     TooManyRequests,
     TransportError,
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OF_THE_SERVER = (ConfigError, TransportError, ServerError, TooManyRequests, Unauthorized)
-"""Failures that concern all watches; others, such as 403, concern one."""
+_OF_THE_SERVER = (ConfigError, TransportError, ServerError, TooManyRequests, Unauthorized, Gone)
+"""Failures that concern all watches; others, such as 403, concern one. A server that restarts or compacts its store
+answers 410 to all."""
 
 
 class WatchFailures:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.kube.errors import ApiError, BadResponse, Forbidden, ServerError, TransportError
+from zonewise_common.kube.errors import ApiError, BadResponse, Forbidden, Gone, ServerError, TransportError
 from zonewise_common.kube.watch_failures import WatchFailures
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ def test_an_outage_is_one_line_and_so_is_its_end(caplog: pytest.LogCaptureFixtur
     failures.end("nodes")
     failures.add("nodes", REFUSED)
     assert lines(caplog)[2:] == [f"nodes: {REFUSED}"]
+
+
+def test_versions_that_are_too_old_for_all_watches_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that restarts has none of the versions that its watches name."""
+    failures = WatchFailures()
+    for watch in ("pods", "nodes", "jobs"):
+        failures.add(watch, Gone(410, "Expired", f"too old resource version: of {watch}"))
+    assert len(lines(caplog)) == 1
 
 
 def test_each_kind_of_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
