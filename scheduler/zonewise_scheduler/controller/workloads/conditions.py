@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise_common.k8s.dates import utc_date
 from zonewise_common.k8s.fields import FieldReader
@@ -41,7 +41,13 @@ def conditions_of(workload: Mapping[str, object]) -> Iterator[Mapping[str, Any]]
 
 def find_condition(workload: Mapping[str, object], condition_type: str) -> Mapping[str, Any] | None:
     """Return a condition of an object; None if it has none of this type."""
-    return next((item for item in conditions_of(workload) if item.get("type") == condition_type), None)
+    status = workload.get("status")
+    conditions: object = cast("Json", status).get("conditions") if isinstance(status, dict) else None
+    if isinstance(conditions, list):
+        for item in cast("list[object]", conditions):  # a plain loop, since each step does this for each object
+            if isinstance(item, dict) and cast("Json", item).get("type") == condition_type:
+                return cast("Json", item)
+    return None
 
 
 def is_true(workload: Mapping[str, object], condition_type: str) -> bool:
