@@ -140,6 +140,11 @@ class PendingWorkloads:
         yield from self._inadmissible_alone.values()
 
     @property
+    def active(self) -> list[str]:
+        """The keys of the active workloads."""
+        return [key for key, entry in self._entries.items() if not self._is_inadmissible(entry)]
+
+    @property
     def inadmissible(self) -> list[str]:
         """The keys of the inadmissible workloads."""
         by_group = (key for key, entry in self._entries.items() if self._is_inadmissible(entry))

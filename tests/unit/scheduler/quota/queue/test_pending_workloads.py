@@ -47,11 +47,6 @@ def make_pending(spec: ClusterQueue, *workloads: Workload) -> PendingWorkloads:
     return pending
 
 
-def active(pending: PendingWorkloads) -> list[str]:
-    """Return the keys of the workloads that are not inadmissible."""
-    return [workload.key for workload in pending.workloads() if workload.key not in pending.inadmissible]
-
-
 def pop_head(pending: PendingWorkloads) -> Head:
     head = pending.pop({})
     assert head is not None
@@ -205,7 +200,7 @@ def test_every_workload_is_pending_once(events: list[tuple[str, int, int]], reas
             pending.queue_inadmissible_workloads()
         elif (head := pending.pop({})) is not None:
             requeue(pending, head, reason)
-        assert sorted([*active(pending), *pending.inadmissible]) == sorted(keys)
+        assert sorted([*pending.active, *pending.inadmissible]) == sorted(keys)
         assert len(pending) == len(keys)
     pending.queue_inadmissible_workloads()
     assert sorted(pop_all(pending)) == sorted(key.partition("/")[2] for key in keys)
@@ -249,7 +244,7 @@ def test_a_queue_and_its_copies_change_independently(
             step_queue(pending, event, index, walltime, reason)
             step_queue(twin, event, index, walltime, reason)
         for each, expected in queues:
-            assert (active(each), each.inadmissible) == (active(expected), expected.inadmissible)
+            assert (each.active, each.inadmissible) == (expected.active, expected.inadmissible)
             assert (each.head_key({}), list(each.sorted_keys({}))) == (
                 expected.head_key({}),
                 list(expected.sorted_keys({})),
@@ -373,10 +368,10 @@ def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
 def test_the_reason_decides_the_state_of_a_head(reason: RequeueReason) -> None:
     """The strategy matters: only a BestEffortFIFO preemptor precedes a later workload of higher priority."""
     retried = {"FailedAfterNomination", "PendingPreemption"}
-    for spec, is_active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
+    for spec, active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
         pending = make_pending(spec, pending_workload("w", 1))
         requeue(pending, pop_head(pending), reason)
-        assert (active(pending), pending.inadmissible) == ((["ns/w"], []) if is_active else ([], ["ns/w"]))
+        assert (pending.active, pending.inadmissible) == ((["ns/w"], []) if active else ([], ["ns/w"]))
         pending.queue_inadmissible_workloads()
         pending.push_or_update(pending_workload("urgent", 2, priority=9))
         is_sticky = spec is BEST_EFFORT_FIFO and reason == "PendingPreemption"
@@ -421,7 +416,7 @@ def test_workloads_that_become_active_again_are_in_order() -> None:
         pending = make_pending(BEST_EFFORT_FIFO, *workloads)
         while (head := pending.pop({})) is not None:
             requeue(pending, head, reason)
-        assert not active(pending)
+        assert not pending.active
         pending.queue_inadmissible_workloads()
         assert pop_all(pending) == ["w6", "w7", "w4", "w5", "w2", "w3", "w0", "w1"]
 
