@@ -36,9 +36,8 @@ _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of workers for `-n auto`: tests spend a third of their time waiting for programs."""
-    cpus = len(os.sched_getaffinity(0))
-    return cpus + -(-cpus // 2)
+    """Return the number of workers for `-n auto`: while one waits for programs, another one works."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_configure() -> None:
@@ -70,14 +69,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, object]:
+    """Let each worker begin with other files: in a new checkout, each compiles a part of the modules for the others."""
+    report = yield
+    worker: dict[str, Any] | None = getattr(collector.config, "workerinput", None)
+    if worker is not None and isinstance(collector, pytest.Directory):
+        start = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[start:] + report.result[:start]
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In the default profile, run a fifth of a property's examples; in the quick profile, one.
 
-    In the quick profile, each unit test has one parameter set, and no test uses a real server. Tests that mostly wait
-    for programs come first, so that one worker waits while the others work. At the end, no worker is left with only
-    such tests. Tests of files with the same shared server are neighbours.
+    In the quick profile, each unit test has one parameter set, and no test uses a real server.
     """
-    items.sort(key=lambda item: (not item.nodeid.startswith(_MOSTLY_WAITING), _without_shared_server(item)))
+    items[:] = _in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
     if PROFILE == "quick":
         _choose_quick(config, items)
     if PROFILE in {"quick", *_SHARES}:
@@ -86,6 +94,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _limit_examples(function, "_hypothesis_internal_use_settings")
         for state_machine in {cls for item in items if (cls := getattr(item, "cls", None)) is not None}:
             _limit_examples(state_machine, "settings")
+
+
+def _in_order(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Sort tests by file. Tests of files with the same shared server are neighbours.
+
+    Tests that mostly wait for programs come first in the shares of two workers, while the others work. At the end, no
+    worker is left with only such tests.
+    """
+    items = sorted(items, key=lambda item: (_without_shared_server(item), item.path.parts))
+    waiting = [item for item in items if item.nodeid.startswith(_MOSTLY_WAITING)]
+    others = [item for item in items if not item.nodeid.startswith(_MOSTLY_WAITING)]
+    first, second = [[item for item in waiting if _without_shared_server(item) == alone] for alone in (False, True)]
+    rest_of_share = max(0, len(items) // workers - len(first))  # worksteal begins with equal shares
+    return [*first, *others[:rest_of_share], *second, *others[rest_of_share:]]
 
 
 def _without_shared_server(item: pytest.Item) -> bool:
