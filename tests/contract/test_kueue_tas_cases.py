@@ -22,6 +22,7 @@ from support.kueue_tas_cases import (
     tas_cases,
     tree_of_case,
 )
+from support.tas_trees import topology_tree_from_paths
 from zonewise_scheduler.quota.topology.request_reader import read_topology_request
 from zonewise_scheduler.tas.placement.balanced_placement import place_slices_on_domains_balanced
 from zonewise_scheduler.tas.placement.domain_order import sorted_domains, sorted_domains_with_leader
@@ -31,7 +32,6 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmen
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, sum_usage, with_assignment_usage
 from zonewise_scheduler.tas.tree.topology_assignments import merge_topology_assignments, truncate_assignment
-from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_paths
 
 OMITTED_CASES: dict[str, str] = {}
 """Cases with a deliberately different result, and the reason."""

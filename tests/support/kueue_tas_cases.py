@@ -10,6 +10,7 @@ import numpy as np
 
 from support.kubelet_cases import CASES, Json, given
 from support.kueue_cases import assignment
+from support.tas_trees import topology_tree_from_paths
 from zonewise_scheduler.nodes.filters.constraints import read_constraints
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info, read_pod_info
@@ -22,7 +23,7 @@ from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
-from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_nodes, topology_tree_from_paths
+from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_nodes
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 if TYPE_CHECKING:

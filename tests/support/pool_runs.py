@@ -35,6 +35,11 @@ def run_pool(tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer:
     return PoolRun(ordered, starts, stream_pool(ordered, capacity, policy, starts.__setitem__, observer))
 
 
+def unpack_request(packing: ResourcePacking, request: int) -> dict[str, int]:
+    """Return a packed request (PackedRequest.amount) by resource."""
+    return packing.unpack_available(packing.pack_available(dict.fromkeys(packing.names, 0)) + request)
+
+
 def pool_history(
     run: PoolRun,
     packing: ResourcePacking,
@@ -48,7 +53,7 @@ def pool_history(
         start, forecast = run.starts.get(job), (forecasts or {}).get(job)
         jobs.append(
             JobHistory(
-                job.name or str(job.serial), "", "", job.submitted, job.walltime, packing.unpack_request(job.request),
+                job.name or str(job.serial), "", "", job.submitted, job.walltime, unpack_request(packing, job.request),
                 1, job.priority, "refused" if start is None else "done",
                 () if start is None else (JobRun(start, start + run_time, start),),
                 None if reservations is None else reservations.get(job.serial),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -183,11 +185,12 @@ def start(cluster: ZonedCluster, workload: Workload) -> Workload:
 
 
 def zone_counts(cluster: ZonedCluster, workload: Workload) -> dict[str, dict[tuple[str, ...], int]]:
-    """Return the number of pods by pod set and zone."""
-    assignments = cluster.tas_snapshot.zone_assignments(workload)
-    return {
-        name: {domain.values: domain.pods for domain in assignment.domains} for name, assignment in assignments.items()
-    }
+    """Return the predicted number of pods by pod set, node and zones; pods on nodes without a report are left out."""
+    counts: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for (pod_set, node), assignments in cluster.tas_snapshot.predicted_admissions(workload).items():
+        zones = ("".join(re.findall(r"zones=(\S+)", text)) for text in assignments)
+        counts[pod_set].update((node, zone) for zone in zones)
+    return {pod_set: dict(by_zones) for pod_set, by_zones in counts.items()}
 
 
 def placement_exists(

@@ -11,7 +11,7 @@ from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
-from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
+from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_nodes
 from zonewise_scheduler.tas.types import TASPodSetRequests
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 KEYS = ("block", "rack", HOSTNAME)
 BLOCK, RACK, HOST = KEYS
+
+
+def topology_tree_from_paths(name: str, level_keys: Sequence[str], paths: Sequence[Sequence[str]]) -> TopologyTree:
+    """Return the tree of nodes with the values of paths as labels; a row is an index in the paths."""
+    labels = [dict(zip(level_keys, path, strict=True)) for path in paths]
+    nodes = node_table(*(node_object(f"n{index}", labels_of_path) for index, labels_of_path in enumerate(labels)))
+    return topology_tree_from_nodes(name, level_keys, nodes, all_rows(nodes))
 
 
 class Host(NamedTuple):

@@ -188,17 +188,12 @@ def explain_failure(
     search: PlacementSearch, result: PlacementResult, failure: TopologyAssignmentFailure
 ) -> TopologyPlacementFailure:
     """Return the failure in quota's terms; if a kubelet is the cause, include the reason of its rejection."""
-    leaves_by_resource = failure.exclusions.resources
     explanation = TopologyPlacementFailure(
         failure.pod_set,
         search.flavor_topology.flavor.name,
         str(failure),
         failure.level,
         failure.domain,
-        failure.fit_count,
-        failure.slice_count,
-        failure.slice_size,
-        max(sorted(leaves_by_resource), key=leaves_by_resource.__getitem__, default=""),
     )
     names = [pod_set.name for pod_set in result.pod_sets]
     i = names.index(failure.pod_set) if failure.pod_set in names else 0

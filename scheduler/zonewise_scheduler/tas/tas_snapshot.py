@@ -17,14 +17,12 @@ bypass the kubelets:
 
 from __future__ import annotations
 
-from collections import Counter
 from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.assignment_text import format_assignments
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
-from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.leaf_usage import LeafUsage
 from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.placement_search import PlacementSearch, explain_failure, search_placement
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods, TopologyAssignments
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
     from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
     from zonewise_scheduler.tas.placements import Placement
@@ -213,27 +212,6 @@ class TASSnapshot:
         """
         return None if self._allocations is None else self._allocations.table().state(row)
 
-    def zone_assignments(self, workload: Workload) -> dict[str, TopologyAssignment]:
-        """Return, by pod set, the predicted zones of a running workload's pods; Kueue's API has no field for them.
-
-        The levels are hostname and zone. A zone's value is its number; several zones are joined by commas. The value is
-        "" for pods that use no resources of a zone, and for pods whose zones are unknown.
-        """
-        if self._allocations is None:
-            return {}
-        assignments: dict[str, TopologyAssignment] = {}
-        for pod_set, pods_by_row in self._placements.get(workload).on_nodes:
-            domains: list[TopologyDomainAssignment] = []
-            for row in pods_by_row:
-                pods_by_zones = Counter(self._allocations.zones(row, (workload.key, pod_set.pod_set)))
-                host = self._flavor_topologies[pod_set.flavor].nodes.name(row)
-                domains += [
-                    TopologyDomainAssignment((host, _format_zones(zones)), pods_by_zones[zones])
-                    for zones in sorted(pods_by_zones)
-                ]
-            assignments[pod_set.pod_set] = TopologyAssignment((HOSTNAME, ZONE_LEVEL), tuple(domains))
-        return assignments
-
     def predicted_admissions(self, workload: Workload) -> dict[tuple[str, str], tuple[str, ...]]:
         """Return, by pod set and node, the kubelet's predicted assignments to each pod, in order of arrival.
 
@@ -392,7 +370,3 @@ class TASSnapshot:
 
 
 _has_level = lru_cache(_CACHE_SIZE)(has_level)
-
-
-def _format_zones(zones: int) -> str:
-    return ",".join(str(zone) for zone in range(zones.bit_length()) if zones >> zone & 1)

@@ -61,10 +61,6 @@ class ResourcePacking:
         """Return packed available amounts by resource."""
         return {name: (available >> shift & self._field_mask) - self._bias for name, shift in self._shifts.items()}
 
-    def unpack_request(self, request: int) -> dict[str, int]:
-        """Return a packed request (PackedRequest.amount) by resource."""
-        return {name: request >> shift & self._field_mask for name, shift in self._shifts.items()}
-
     def _shift(self, name: str, size: int, least: int) -> int:
         if name not in self._shifts:
             raise ValueError(f"{name}: no such resource; there are {', '.join(self.names)}")

@@ -6,7 +6,6 @@ A node with weight 0 that borrows has an infinite share; two such nodes are comp
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.amount import UNLIMITED
@@ -43,12 +42,6 @@ class DRS(NamedTuple):
         """The share for a status: rounded up, and the largest integer if it is infinite."""
         share = self.precise_weighted_share
         return UNLIMITED if math.isinf(share) else min(math.ceil(share), UNLIMITED)
-
-    @property
-    def precise_weighted_share_serialized(self) -> str:
-        """The share for a message: the shortest decimal that represents the number, without an exponent."""
-        share = self.precise_weighted_share
-        return "+Inf" if math.isinf(share) else f"{Decimal(repr(share)):f}".removesuffix(".0")
 
     def is_borrowing_on(self, usage: Usage) -> bool:
         """Return whether the node borrows a flavor resource in the usage."""

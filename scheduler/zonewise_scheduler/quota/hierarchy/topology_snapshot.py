@@ -25,7 +25,7 @@ class PlacementRequest(NamedTuple):
 
 
 class TopologyPlacementFailure(NamedTuple):
-    """The reason why a pod set has no placement, as a sentence and as values. Without slices, each pod is a slice."""
+    """The reason why a pod set has no placement, as a sentence and as values."""
 
     pod_set: str
     flavor: str
@@ -36,14 +36,6 @@ class TopologyPlacementFailure(NamedTuple):
     domain: tuple[str, ...] = ()
     """The domain of that level that holds the most slices, by its values, outermost level first. A zone is named by its
     number."""
-    fitting_slices: int = 0
-    """The number of slices that fit into that domain, or into all domains."""
-    slice_count: int = 0
-    """The number of slices of the pod set; 0 if availability is not the reason."""
-    slice_size: int = 1
-    """Number of pods per slice."""
-    resource: str = ""
-    """The resource that is scarcest on most nodes that cannot hold a pod; "" if none."""
     node: str = ""
     """A node that holds no fewer pods than any other, and whose kubelet would reject more."""
     kubelet_reason: str = ""

@@ -125,16 +125,6 @@ def topology_tree_from_nodes(
     return _build_tree(name, level_keys, labelled_columns, labelled)
 
 
-def topology_tree_from_paths(name: str, level_keys: Sequence[str], paths: Sequence[Sequence[str]]) -> TopologyTree:
-    """Return the tree of leaves that are not nodes of a table, such as zones; a row is an index in the paths.
-
-    Raises ValueError for a Topology without levels.
-    """
-    texts = [[path[level] for path in paths] for level in range(len(level_keys))]
-    columns = [(np.arange(len(column)), column) for column in texts]
-    return _build_tree(name, level_keys, columns, np.arange(len(paths)))
-
-
 def _build_tree(
     name: str, level_keys: Sequence[str], columns: list[tuple[NDArray[np.int64], list[str]]], rows: NDArray[np.int64]
 ) -> TopologyTree:

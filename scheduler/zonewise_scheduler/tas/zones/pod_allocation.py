@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.tas.zones.node_filling import assigned_zones
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,8 +30,6 @@ class Allocation(NamedTuple):
     """Number of devices by class."""
     memory_groups: tuple[int, ...]
     """Bitmasks of zones; the zones of each bitmask provide memory to the pod as one group."""
-    zones: int
-    """Bitmask of all assigned zones."""
     assignments: tuple[ContainerAssignment, ...] | None = None
     """Predicted assignments by container; None: unknown, because the allocation comes from a report."""
 
@@ -41,20 +37,16 @@ class Allocation(NamedTuple):
 def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
     """Return the allocation of an admitted pod; `state`: the node before the admission."""
     memory_groups = {share.zones for container in verdict.assignments for share in container.memory}
-    zones = assigned_zones(state.kind, verdict)
-    return allocation_between(state, verdict.after or state, memory_groups, zones)._replace(
-        assignments=verdict.assignments
-    )
+    return allocation_between(state, verdict.after or state, memory_groups)._replace(assignments=verdict.assignments)
 
 
-def allocation_between(without: NodeState, state: NodeState, memory_groups: Iterable[int], zones: int) -> Allocation:
+def allocation_between(without: NodeState, state: NodeState, memory_groups: Iterable[int]) -> Allocation:
     """Return the allocation of a pod as the difference between the node without the pod and with it."""
     return Allocation(
         without.free_cpus & ~state.free_cpus,
         _subtract(without.memory_free, state.memory_free),
         tuple(old - new for old, new in zip(without.device_free, state.device_free, strict=True)),
         tuple(sorted(memory_groups)),
-        zones,
     )
 
 

@@ -86,8 +86,4 @@ def _allocation(state: NodeState, without: NodeState, holdings: Holdings) -> All
     """Return a pod's holdings: the difference between the states after and before its end."""
     has_memory = state.memory_free != without.memory_free
     groups = {zones for resource, zones, _ in holdings.amounts if is_memory(resource) and has_memory}
-    cpus = without.free_cpus & ~state.free_cpus
-    zones = sum(1 << zone for zone, zone_cpus in state.kind.cpus.zones if zone_cpus & cpus)
-    for _, amount_zones, _ in holdings.amounts:
-        zones |= amount_zones
-    return allocation_between(without, state, groups, zones)
+    return allocation_between(without, state, groups)

@@ -168,14 +168,6 @@ class ZoneAllocations:
         copied._version, copied._revision = self._version, self._revision
         return copied
 
-    def zones(self, row: int, key: PodSetKey) -> list[int]:
-        """Return each pod's bitmask of zones on a node; 0 for a pod without an allocation, or without zones."""
-        self._allocate_pending()
-        pods = self._pods(row, key)
-        if pods is None:
-            return []
-        return [allocation.zones for allocation in pods.allocations] + [0] * pods.unallocated
-
     def predicted_allocations(self, row: int, key: PodSetKey) -> tuple[Allocation, ...]:
         """Return the allocation of each pod of a pod set on a node, even if it has not been computed yet.
 

@@ -4,7 +4,7 @@ A pod goes to a host, and its kubelet chooses the zones. So hosts are the leaves
 kubelet admits in the requested zones (node_filling.py). A host counts as one zone if it has no report, or if its
 kubelet does not align pods.
 
-The API's TopologyAssignment ends at the hostname; `TASSnapshot.zone_assignments` returns the zones.
+The API's TopologyAssignment ends at the hostname; `TASSnapshot.predicted_admissions` returns the zones.
 """
 
 from __future__ import annotations

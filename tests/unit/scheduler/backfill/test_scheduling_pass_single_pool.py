@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Submission, queue, story, submission
 from support.pool_jobs import CPUS, cpus, task
-from support.pool_runs import run_pool
+from support.pool_runs import run_pool, unpack_request
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
 
@@ -63,7 +63,7 @@ def assert_equal_starts(tasks: list[Task], policy: BackfillPolicy) -> None:
 
 
 def as_submission(one: Task) -> Submission:
-    amounts = CPUS.unpack_request(one.job.request)
+    amounts = unpack_request(CPUS, one.job.request)
     return submission(
         f"{one.job.serial:03}", amounts["cpu"], one.run_time, at=one.job.submitted, limit=one.job.walltime
     )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.pool_runs import unpack_request
 from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, WIDE_BITS, ResourcePacking
 
 NAMES = ("cpu", "memory", "gpu")
@@ -26,7 +27,7 @@ def test_a_job_fits_if_enough_of_every_requested_resource_is_available(data: st.
     fits = all(free[name] >= asked[name] for name in NAMES if asked[name])
     assert ((available - demand.amount) & demand.guards == demand.guards) is fits
     assert packing.unpack_available(available) == free
-    assert packing.unpack_request(demand.amount) == asked
+    assert unpack_request(packing, demand.amount) == asked
     assert packing.unpack_available(available - demand.amount + demand.amount) == free
 
 
@@ -71,7 +72,7 @@ def test_amounts_are_below_a_limit(bits: int, limit: int) -> None:
     for amount in (-4 * limit, -limit - 1, limit, 4 * limit):
         with pytest.raises(ValueError, match=f"gpu: {amount} is not between -{limit} and {limit - 1}"):
             packing.pack_available({"gpu": amount})
-    assert packing.unpack_request(packing.pack_request({"gpu": limit - 1}).amount) == {"gpu": limit - 1}
+    assert unpack_request(packing, packing.pack_request({"gpu": limit - 1}).amount) == {"gpu": limit - 1}
     for amount in (-1, limit, 4 * limit):
         with pytest.raises(ValueError, match=f"gpu: {amount} is not between 0 and {limit - 1}"):
             packing.pack_request({"gpu": amount})

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from support.tas_trees import BLOCK, HOST, HOSTS, RACK, Host, assigned_hosts, flavor_snapshot_of, workers
+from support.tas_trees import (
+    BLOCK,
+    HOST,
+    HOSTS,
+    RACK,
+    Host,
+    assigned_hosts,
+    flavor_snapshot_of,
+    topology_tree_from_paths,
+    workers,
+)
 from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
@@ -20,7 +30,6 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, L
 from zonewise_scheduler.tas.snapshot.incremental_counts import IncrementalCounts
 from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
 from zonewise_scheduler.tas.tree.tas_usage import with_pod_resource
-from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_paths
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 if TYPE_CHECKING:
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
+    from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.tas_trees import all_rows, node_object, node_table
+from support.tas_trees import all_rows, node_object, node_table, topology_tree_from_paths
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
-from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes, topology_tree_from_paths
+from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 
 
 def test_domains_are_sorted_by_their_values() -> None:

@@ -103,20 +103,25 @@ def test_order_of_observations_does_not_matter(running: RunningNode, data: st.Da
     assert allocations.table().state(0) == running.state
 
 
+def memory_groups(allocations: ZoneAllocations) -> list[tuple[int, ...]]:
+    """Return the memory groups of the queue's pods on the first node."""
+    return [allocation.memory_groups for allocation in allocations.predicted_allocations(0, QUEUE)]
+
+
 def test_reported_pod_counts_in_its_actual_zone() -> None:
     """If a kubelet puts a pod into another zone than predicted, the predicted zone is free."""
     idle = node(2, 4, **STRICT)
     states = KubeletStates([idle])
     allocations = ZoneAllocations(states)
     allocations.add(0, QUEUE, WIDE, 1)
-    assert allocations.zones(0, QUEUE) == [0b01]
+    assert memory_groups(allocations) == [(0b01,)]
     in_second_zone = idle._replace(free_cpus=0x00FF | 0xC000)
     held = Holdings(0x3F00, (("memory", 0b10, 4 << 30),))
     in_second_zone = in_second_zone._replace(
         memory_free=(idle.memory_free[0], (idle.memory_free[1][0] - (4 << 30),)), memory_assigned=0b10
     )
     states.report(0, reported_node(in_second_zone, texts(idle, {"p0": held}), {key_of("p0"): QUEUE}))
-    assert allocations.zones(0, QUEUE) == [0b10]
+    assert memory_groups(allocations) == [(0b10,)]
     assert allocations.table().state(0) == in_second_zone
     allocations.remove(0, QUEUE, 1)
     assert allocations.table().state(0) == idle
