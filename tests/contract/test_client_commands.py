@@ -292,7 +292,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
         (("explain", "a/b/../c"), "there is no job a/b/../c in namespace default; `zonewise queue --jobs -A`"),
         (("explain", "pod/none"), "there is no pod none in namespace default"),
         (("explain", "node/none"), "there is no node none; `zonewise top` lists all nodes"),
-        (("forecast", "--pods", "3", "--gpus", "8"), "--gpus 8: is not a multiple of 3 pods; use --gpus-per-node"),
+        (("forecast", "--pods", "3", "--gpus", "8"), "--gpus: 8 is not a multiple of 3 pods; use --gpus-per-node"),
         (("forecast", "-t", "soon"), "argument -t/--time: 'soon' is not a time limit"),
     ],
 )

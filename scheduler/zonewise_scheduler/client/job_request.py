@@ -136,7 +136,7 @@ def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
     counts["--gpus-per-task"] = None if options.gpus_per_task is None else options.gpus_per_task * tasks
     if options.gpus is not None:
         if options.gpus % pods:
-            raise CommandError(f"--gpus {options.gpus}: is not a multiple of {pods} pods; use --gpus-per-node")
+            raise CommandError(f"--gpus: {options.gpus} is not a multiple of {pods} pods; use --gpus-per-node")
         counts["--gpus"] = options.gpus // pods
     counts["--gres"] = devices.get(options.gpu_resource)
     named = {flag: number for flag, number in counts.items() if number is not None}

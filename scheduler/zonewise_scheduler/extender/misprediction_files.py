@@ -38,7 +38,7 @@ class MispredictionFiles:
             os.replace(f"{path}.new", path)
             self._delete_oldest()
         except OSError as error:
-            log.warning("misprediction-dir: %s: %s", path, error.strerror)
+            log.warning("mispredictionDir: %s: %s", path, error.strerror)
 
     def _delete_oldest(self) -> None:
         files = sorted(name for name in os.listdir(self._directory) if name.endswith((_SUFFIX, _OLD_SUFFIX)))

@@ -24,7 +24,7 @@ zonewise scheduler
 /healthz      200 while the program works
 /readyz       200 while all nodes, reports and pods are known and current
 /metrics      metrics for Prometheus
-/debug/state  its view of each node, as JSON
+/debug/state  the scheduler's view of each node, as JSON
 """
 
 

@@ -46,7 +46,7 @@ class AppWrapper(SuspendableJob):
         """Return the patch that resumes the AppWrapper and sets the additions for each pod set."""
         templates = self._templates(job)
         if len(infos) != len(templates):
-            raise StartConflict(f"the AppWrapper has {len(templates)} pod sets, the admission {len(infos)}")
+            raise StartConflict(f"pod sets: {len(templates)} in the AppWrapper, {len(infos)} in the admission")
         by_component: dict[str | int, list[Json]] = {}
         for item, info in zip(templates, infos, strict=True):
             merge_pod_set_info(dict(item.template.obj), info)  # raises StartConflict

@@ -71,7 +71,7 @@ class BatchJob:
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
         """Return the patch that starts the Job."""
         if len(infos) != 1:
-            raise StartConflict(f"the Job has one pod set, the admission {len(infos)}")
+            raise StartConflict(f"pod sets: 1 in the Job, {len(infos)} in the admission")
         [pod_set], [info] = self.pod_sets(job), infos
         spec = object_in(job, "spec", "")
         template = object_in(spec, "template", "spec.")

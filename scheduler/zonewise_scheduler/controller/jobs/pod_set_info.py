@@ -68,7 +68,7 @@ def _merged_pairs(owner: Json, field: str, path: str, additions: Mapping[str, st
     pairs = dict(string_map_in(owner, field, path))
     for key, value in additions.items():
         if pairs.setdefault(key, value) != value:
-            raise StartConflict(f"{path}{field}.{key}: the job sets {pairs[key]!r}, the admission {value!r}")
+            raise StartConflict(f"{path}{field}.{key}: the job sets {pairs[key]!r}, but the admission sets {value!r}")
     return pairs
 
 

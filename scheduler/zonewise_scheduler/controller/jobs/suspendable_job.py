@@ -107,8 +107,8 @@ class SuspendableJob(ABC):
         """Return the patch that resumes the job. A list that contains templates is replaced as a whole."""
         templates = self._templates(job)
         if len(infos) != len(templates):
-            sets = f"{len(templates)} pod set{'' if len(templates) == 1 else 's'}"
-            raise StartConflict(f"the {self.resource.kind} has {sets}, the admission {len(infos)}")
+            kind = self.resource.kind
+            raise StartConflict(f"pod sets: {len(templates)} in the {kind}, {len(infos)} in the admission")
         started = with_value(job, self.suspend_path, False)
         for item, info in zip(templates, infos, strict=True):
             started = _with_template(started, item, merge_pod_set_info(dict(item.template.obj), info))

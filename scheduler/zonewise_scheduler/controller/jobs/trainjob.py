@@ -82,7 +82,7 @@ class TrainJob(ParentAdapter):
         """Return the patch of the runtime; once the job contains it, return the write that resumes the job."""
         pod_sets = self.pod_sets(job)
         if len(infos) != len(pod_sets):
-            raise StartConflict(f"the TrainJob has {len(pod_sets)} replicated jobs, the admission {len(infos)}")
+            raise StartConflict(f"pod sets: {len(pod_sets)} in the TrainJob, {len(infos)} in the admission")
         if _patches_of_queue(job):
             return JobPatch("start", {"spec": {"suspend": False}})
         patches = [_replicated_job_patch(pod_set, info) for pod_set, info in zip(pod_sets, infos, strict=True)]
@@ -134,7 +134,7 @@ class TrainJob(ParentAdapter):
     @property
     def _child(self) -> Json:
         if self._job_set is None:
-            raise FieldError("spec.runtimeRef", "the trainer has not made a JobSet of it")
+            raise FieldError("spec.runtimeRef", "the Trainer has not created the JobSet yet")
         return self._job_set
 
 

@@ -41,7 +41,7 @@ def declared_template(component: FieldReader, pod_set: FieldReader) -> JobTempla
     path = _parse_path(pod_set.text("path"))
     template = None if path is None else _reader_at(component, path)
     if path is None or template is None:
-        pod_set.report("path", "no path of a pod template, such as template.spec.workers[0].template")
+        pod_set.report("path", "not the path of a pod template, such as template.spec.workers[0].template")
         return None
     pairs = pod_set.pairs("annotations")
     count = pairs.get(SUB_GROUP_COUNT, "")

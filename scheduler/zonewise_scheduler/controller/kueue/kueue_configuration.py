@@ -112,7 +112,7 @@ def configuration_notes(text: str, settings: Mapping[str, object]) -> Iterator[s
         return
     configuration = _without_disabled(cast("dict[str, Any]", document))
     if configuration.get("fairSharing") is not None and not settings["fair_sharing"]:
-        yield "fairSharing: set fairSharing: true"
+        yield "fairSharing: set the controller's fairSharing to true"
     yield from _notes(configuration, "", settings)
 
 
@@ -148,7 +148,7 @@ def _notes(fields: Mapping[str, Any], prefix: str, settings: Mapping[str, object
 def _difference(path: str, value: object, counterpart: _Counterpart, current: object) -> Iterator[str]:
     try:
         if counterpart.read(value) != current:
-            yield f"{path}: set {counterpart.key} accordingly: {abbreviated(value)}"
+            yield f"{path}: set the controller's {counterpart.key} accordingly: {abbreviated(value)}"
     except ValueError as error:
         yield str(error) if str(error).startswith(path) else f"{path}: {error}"
 

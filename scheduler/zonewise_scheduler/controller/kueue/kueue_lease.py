@@ -111,5 +111,5 @@ def kueue_claim(name: LeaseName, lease: Json | None, *, without_lease: bool = Fa
         return f"Kueue manages the queues: Deployment {deployment} is ready but has no Lease. Scale it to 0"
     if lease is None or is_adopted(lease):
         return ""
-    leader = holder(lease) or "a Kueue that has released it"
-    return f"Kueue manages the queues: Lease {name} is held by {leader}. Stop Kueue and run `zonewise adopt`"
+    state = f"is held by {leader}" if (leader := holder(lease)) else "is Kueue's, although no replica holds it"
+    return f"Kueue manages the queues: Lease {name} {state}. Stop Kueue and run `zonewise adopt`"

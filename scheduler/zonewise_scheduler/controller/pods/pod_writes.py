@@ -61,7 +61,7 @@ def stop_pod(pod: GroupPod, reason: str, message: str, workload: str, now: float
         "lastTransitionTime": api_time(now),
     }
     operations = append("/status/conditions", pod.obj.get("status", {}).get("conditions"), condition)
-    return _patch(pod, "stop: say why", operations, workload, "status")
+    return _patch(pod, "stop: record the reason", operations, workload, "status")
 
 
 def delete_pod(pod: GroupPod, purpose: str, workload: str) -> Write:

@@ -107,7 +107,7 @@ def check_admission_gates(annotations: Mapping[str, object], old: Mapping[str, o
         if not is_admission_gate(gate):
             yield problem(field, gate, "is not the name of a gate, such as example.com/budget")
         elif gate in gates[:i]:
-            yield problem(field, gate, "stands more than once")
+            yield problem(field, gate, "is listed more than once")
         elif old is not None and gate not in read_admission_gates(old):
             yield problem(field, gate, "cannot be added to an existing job: gates can only be removed")
 

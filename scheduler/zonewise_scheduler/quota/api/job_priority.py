@@ -72,5 +72,5 @@ def _priority_class_name(pod_set: PodSetManifest, problems: list[str]) -> str:
 
 def _value(values: Mapping[str, int], name: str, field: str, problems: list[str]) -> int:
     if name not in values:
-        problems.append(f"{field}: no such class is there: {name!r:.80}")
+        problems.append(f"{field}: there is no such class: {name!r:.80}")
     return values.get(name, 0)

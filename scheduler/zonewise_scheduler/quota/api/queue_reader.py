@@ -179,7 +179,7 @@ def _invalid_labels(flavor: ResourceFlavor) -> Iterator[str]:
             yield f"spec.nodeTaints: {taint.key}={taint.value} is not a valid taint"
     for (key, effect), count in Counter((taint.key, taint.effect) for taint in flavor.node_taints).items():
         if count > 1:
-            yield f"spec.nodeTaints: {key}:{effect} stands {count} times: keep it once"
+            yield f"spec.nodeTaints: {key}:{effect} is listed {count} times: keep it once"
 
 
 def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
@@ -193,7 +193,7 @@ def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
             if name not in valid:
                 reader.problems.append(f"{reader.path}coveredResources: not every flavor has a quota of {name}")
             if count > 1:
-                reader.problems.append(f"{reader.path}coveredResources: {name} stands {count} times: keep it once")
+                reader.problems.append(f"{reader.path}coveredResources: {name} is listed {count} times: keep it once")
         for name in dict.fromkeys(name for flavor in flavors for name, _ in flavor.quotas if name not in covered):
             reader.problems.append(f"{reader.path}flavors: {name} has a quota, but is not in coveredResources")
         if flavors and valid:

@@ -33,7 +33,7 @@ def check_quotas(
             yield f"spec.resourceGroups: resource {name} is in {count} groups: keep it in one of them"
     for name, count in Counter(name for group in groups for name in group.flavor_names).items():
         if count > 1:
-            yield f"spec.resourceGroups: flavor {name} stands {count} times: keep it in one group, once"
+            yield f"spec.resourceGroups: flavor {name} is listed {count} times: keep it in one group, once"
     for (flavor, resource), quota in resource_quotas(groups):
         limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
         for field, limit in limits.items():

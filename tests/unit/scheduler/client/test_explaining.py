@@ -243,12 +243,12 @@ def why_without_workload(*events: Json) -> str:
 def test_the_reason_for_a_job_that_the_controller_rejects() -> None:
     """The controller runs, but creates no Workload for such a Job."""
     old, new = (
-        event(f"metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: {name!r}", at, uid="2")
+        event(f"metadata.labels.kueue.x-k8s.io/priority-class: there is no such class: {name!r}", at, uid="2")
         | {"reason": "InvalidJob"}
         for name, at in (("a", "2025-12-31T23:50:00Z"), ("b", "2025-12-31T23:51:00Z"))
     )
     label = "metadata.labels.kueue.x-k8s.io/priority-class"
     assert why_without_workload(new, old, event("later", uid="2")) == (
-        f"the controller does not queue it: {label}: no such class is there: 'b'"
+        f"the controller does not queue it: {label}: there is no such class: 'b'"
     )
     assert "does `zonewise controller` run?" in why_without_workload(event("other", uid="2"))

@@ -54,7 +54,7 @@ def test_write_errors_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     files = MispredictionFiles(str(directory), 3)
     directory.rmdir()
     files.write(misprediction())
-    assert "misprediction-dir: " in caplog.text
+    assert "mispredictionDir: " in caplog.text
 
 
 def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_conflict_with_a_template_is_an_error() -> None:
     job = wrapper(component("v1", "Pod", {**TEMPLATE["spec"], "nodeSelector": {"a": "b"}}))
     with pytest.raises(StartConflict, match=r"nodeSelector\.a"):
         ADAPTER.start(job, [PodSetInfo("pods-0", 1, node_selector={"a": "c"})])
-    with pytest.raises(StartConflict, match="1 pod sets, the admission 0"):
+    with pytest.raises(StartConflict, match="pod sets: 1 in the AppWrapper, 0 in the admission"):
         ADAPTER.start(job, [])
 
 

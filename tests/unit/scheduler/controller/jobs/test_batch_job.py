@@ -69,7 +69,7 @@ def test_a_partial_admission_changes_the_parallelism(follows: str, change: Json)
 
 
 def test_a_start_with_other_pod_sets_is_a_conflict() -> None:
-    with pytest.raises(StartConflict, match="the Job has one pod set, the admission 2"):
+    with pytest.raises(StartConflict, match="pod sets: 1 in the Job, 2 in the admission"):
         ADAPTER.start(job(), [PodSetInfo("a", 1), PodSetInfo("b", 1)])
 
 

@@ -104,7 +104,7 @@ def test_pods_of_a_replicated_job_are_numbered_by_job_and_index() -> None:
 
 
 def test_a_start_with_another_number_of_pod_sets_is_a_conflict() -> None:
-    with pytest.raises(StartConflict, match="the JobSet has 2 pod sets, the admission 1"):
+    with pytest.raises(StartConflict, match="pod sets: 2 in the JobSet, 1 in the admission"):
         ADAPTER.start(jobset(replicated_job("a"), replicated_job("b")), [PodSetInfo("a", 1)])
 
 

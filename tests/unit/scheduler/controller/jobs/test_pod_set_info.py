@@ -52,17 +52,17 @@ def test_a_merge_adds_everything_and_keeps_what_the_job_has(template: Json, data
         (
             {"spec": {"nodeSelector": {"zone": "a"}}},
             PodSetInfo("main", 1, node_selector={"zone": "b"}),
-            "template.spec.nodeSelector.zone: the job sets 'a', the admission 'b'",
+            "template.spec.nodeSelector.zone: the job sets 'a', but the admission sets 'b'",
         ),
         (
             {"metadata": {"labels": {"l": ""}}},
             PodSetInfo("main", 1, labels={"l": "1"}),
-            "template.metadata.labels.l: the job sets '', the admission '1'",
+            "template.metadata.labels.l: the job sets '', but the admission sets '1'",
         ),
         (
             {"metadata": {"annotations": {"n": "2"}}},
             PodSetInfo("main", 1, annotations={"n": "1"}),
-            "template.metadata.annotations.n: the job sets '2', the admission '1'",
+            "template.metadata.annotations.n: the job sets '2', but the admission sets '1'",
         ),
     ],
 )

@@ -164,9 +164,9 @@ def test_a_conflict_with_the_runtime_is_an_error() -> None:
     runtime = [replicated_job("node", {"spec": {"nodeSelector": {"a": "b"}}})]
     job = train_job()
     adapter = ADAPTER.with_child(job_set_of(job, runtime))
-    with pytest.raises(StartConflict, match=r"nodeSelector\.a: the job sets 'b', the admission 'c'"):
+    with pytest.raises(StartConflict, match=r"nodeSelector\.a: the job sets 'b', but the admission sets 'c'"):
         adapter.start(job, [PodSetInfo("node", 1, node_selector={"a": "c"})])
-    with pytest.raises(StartConflict, match="1 replicated jobs, the admission 2"):
+    with pytest.raises(StartConflict, match="pod sets: 1 in the TrainJob, 2 in the admission"):
         adapter.start(job, [PodSetInfo("node", 1), PodSetInfo("x", 1)])
 
 
@@ -175,7 +175,7 @@ def test_without_its_job_set_a_job_waits_unless_it_has_ended() -> None:
     objects: dict[ObjectKey, Json] = {}
     adapter = adapters_by_kind()["trainer.kubeflow.org", "TrainJob"]
     assert adapter_of_job(adapter, job, objects.get) is None
-    with pytest.raises(FieldError, match="has not made a JobSet"):
+    with pytest.raises(FieldError, match="has not created the JobSet yet"):
         adapter.pod_sets(job)
     objects[ObjectKey(JOB_SETS, "ns", "t")] = {"metadata": {"name": "t", "uid": "other"}, "spec": {}}
     assert adapter_of_job(adapter, job, objects.get) is None, "a JobSet of the same name is not its own"

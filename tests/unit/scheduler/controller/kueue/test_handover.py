@@ -68,7 +68,7 @@ def test_the_notes_compare_kueues_configuration_with_the_settings() -> None:
         ("", [f"{name}: cannot be read, so Kueue's settings are unknown: compare them by hand"]),
         ("kind: Configuration", []),
         ("manageJobsWithoutQueueName: true",
-         [f"{name}: manageJobsWithoutQueueName: set manageJobsWithoutQueueName accordingly: True"]),
+         [f"{name}: manageJobsWithoutQueueName: set the controller's manageJobsWithoutQueueName accordingly: True"]),
     ):  # fmt: skip
         cluster.configuration = configuration
         handover.read()

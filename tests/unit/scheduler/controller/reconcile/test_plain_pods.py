@@ -84,7 +84,7 @@ def test_an_evicted_pod_gets_the_reason_and_is_deleted() -> None:
     world.settle()
     world.run("p")
     world.evict()
-    assert world.purposes() == ["stop: say why: p"]
+    assert world.purposes() == ["stop: record the reason: p"]
     world.apply(world.writes()[0])
     condition = world.pods["p"]["status"]["conditions"][-1]
     assert (condition["type"], condition["reason"]) == ("TerminationTarget", "Preempted")

@@ -51,7 +51,7 @@ def test_valid_jobs(valid: Any) -> None:
         (f"metadata.annotations[{PREBUILT}]", "'A_B'", job("q", labels={PREBUILT: "A_B"})),
         (f"metadata.annotations[{GATES}]", "'a' is not the name of a gate", job("q", {GATES: "a.b/c,a"})),
         (f"metadata.annotations[{GATES}]", "'' is not the name of a gate", job("q", {GATES: "a.b/c,"})),
-        (f"metadata.annotations[{GATES}]", "'a.b/c' stands more than once", job("q", {GATES: "a.b/c, a.b/c"})),
+        (f"metadata.annotations[{GATES}]", "'a.b/c' is listed more than once", job("q", {GATES: "a.b/c, a.b/c"})),
         (f"metadata.annotations[{MIN}]", "'4' must be a number from 1 to 3", job("q", {MIN: "4"})),
         (f"metadata.annotations[{MIN}]", "'2' must be a number from 1 to 1", job("q", {MIN: "2"}, completions=2)),
         (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),

@@ -125,7 +125,7 @@ def test_without_any_class_the_priority_is_zero() -> None:
     [
         (
             job({"kueue.x-k8s.io/priority-class": "no"}),
-            "metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: 'no'",
+            "metadata.labels.kueue.x-k8s.io/priority-class: there is no such class: 'no'",
         ),
         (job(annotations={BEGIN_ANNOTATION: "soon"}), f"metadata.annotations.{BEGIN_ANNOTATION}: not an RFC 3339 time"),
         (job(annotations={MAX_RUN_ANNOTATION: "-5"}), f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds"),

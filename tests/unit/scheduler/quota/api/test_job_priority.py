@@ -65,7 +65,7 @@ def test_an_unknown_class_is_reported_and_counts_as_0(
     """The classes of jobs and those of pods are separate."""
     job = FieldReader({"metadata": {"labels": labels}}, "", [])
     assert read_job_priority(job, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
-    assert job.problems == [f"{field}: no such class is there: {priority[2]!r}"]
+    assert job.problems == [f"{field}: there is no such class: {priority[2]!r}"]
 
 
 def test_a_class_that_is_not_a_string_is_reported_and_counts_as_none() -> None:
@@ -104,4 +104,4 @@ def test_the_class_of_a_run_policy_precedes_those_of_the_pods(label: str, priori
 def test_an_unknown_class_of_a_run_policy_is_reported() -> None:
     job = FieldReader({"spec": {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}}}, "", [])
     assert read_job_priority(job, pod_sets("usual"), CLASSES).value == 0
-    assert job.problems == ["spec.runPolicy.schedulingPolicy.priorityClass: no such class is there: 'high'"]
+    assert job.problems == ["spec.runPolicy.schedulingPolicy.priorityClass: there is no such class: 'high'"]

@@ -180,7 +180,7 @@ def test_a_resource_that_is_covered_twice_or_only_has_a_quota_is_reported() -> N
     queue, problems = read_cluster_queue(with_field(QUEUE, "spec.resourceGroups.0.coveredResources", ["cpu", "cpu"]))
     assert [group.covered_resources for group in queue.resource_groups] == [frozenset({"cpu"})]
     assert problems == (
-        "spec.resourceGroups[0].coveredResources: cpu stands 2 times: keep it once",
+        "spec.resourceGroups[0].coveredResources: cpu is listed 2 times: keep it once",
         "spec.resourceGroups[0].flavors: memory has a quota, but is not in coveredResources",
     )
 
@@ -245,7 +245,7 @@ def test_flavors_that_no_pod_can_have() -> None:
         ([{"key": "a b", "effect": "NoSchedule"}], "spec.nodeTaints: a b= is not a valid taint"),
         ([{"key": "a", "value": "x y", "effect": "NoSchedule"}], "spec.nodeTaints: a=x y is not a valid taint"),
         ([{"key": "a", "effect": "NoSchedule", "value": value} for value in "xy"],
-         "spec.nodeTaints: a:NoSchedule stands 2 times: keep it once"),
+         "spec.nodeTaints: a:NoSchedule is listed 2 times: keep it once"),
     ],
 )  # fmt: skip
 def test_taints_that_no_node_can_have(taints: list[Json], problem: str) -> None:

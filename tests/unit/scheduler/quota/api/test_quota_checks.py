@@ -29,7 +29,7 @@ def test_valid_quotas() -> None:
     ("words", "message"),
     [
         ("resource cpu is in 2 groups", problems(group(), group(flavor="b"))),
-        ("flavor a stands 2 times", problems(group(), group("memory"))),
+        ("flavor a is listed 2 times", problems(group(), group("memory"))),
         ("borrowingLimit of cpu in flavor a needs spec.cohortName", problems(group(borrowingLimit=1))),
         ("lendingLimit of cpu in flavor a needs spec.cohortName", problems(group(lendingLimit=1))),
         ("lendingLimit of cpu in flavor a is above", problems(group(lendingLimit=5), cohortName="all")),

@@ -312,7 +312,7 @@ def test_workloads_are_read_without_their_admissions() -> None:
         (job("x", labels={"kueue.x-k8s.io/queue-name": "no"}), "Job x: there is no queue 'no'"),
         (job("j"), "Job j: duplicate name"),
         (job("x", template={"spec": {"containers": 3}}), "Job x: "),
-        (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "no such class is there: 'no'; it counts as 0"),
+        (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "there is no such class: 'no'; it counts as 0"),
         (obj("Workload", "x", {"podSets": [{"count": -1}]}), "Workload x: "),
         (obj("ClusterQueue", "x", {"cohort": 3}), "ClusterQueue x: spec.cohort: not a string: 3"),
         (obj("Topology", "t", {"levels": [{}]}), "Topology t: spec.levels: not labels of nodes: [{}]"),
