@@ -8,11 +8,12 @@ parentheses as a separate sentence.
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import itertools
 import re
 import tokenize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -65,14 +66,36 @@ def _parts(sentence: str) -> Iterator[str]:
     yield sentence
 
 
-def _texts(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings and comments of a module with their lines."""
+class _Texts(NamedTuple):
+    """The texts of a module, each with its line."""
+
+    prose: list[tuple[int, str]]
+    """Docstrings and comments."""
+    messages: list[tuple[int, str]]
+    """Messages and help texts; "X" stands for an inserted value."""
+
+
+@functools.cache
+def _texts(file: Path) -> _Texts:
+    """Return the texts of a module; parsing takes most of the time of these tests."""
     source = file.read_text()
+    texts = _Texts([], [])
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(docstring))):
+                texts.prose.append((node.lineno, docstring))
+                continue
+            case ast.JoinedStr():
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            case ast.Constant(value=str(text)):
+                pass
+            case _:
+                continue
+        if len(text) > 2 * MAX_WORDS and _PROSE.search(text):
+            texts.messages.append((node.lineno, text))
     if _has_long_comment(source):
-        yield from _comments(source)
+        texts.prose.extend(_comments(source))
+    return texts
 
 
 def _has_long_comment(source: str) -> bool:
@@ -94,20 +117,6 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
     yield line, comment
 
 
-def _messages(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the messages and help texts of a module with their lines; "X" stands for an inserted value."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        match node:
-            case ast.JoinedStr():
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
-            case ast.Constant(value=str(text)):
-                pass
-            case _:
-                continue
-        if len(text) > 2 * MAX_WORDS and _PROSE.search(text):
-            yield node.lineno, text
-
-
 def _yaml_comments(text: str) -> Iterator[str]:
     """Yield the comments of a YAML file; neighbouring lines are one comment."""
     for is_comment, lines in itertools.groupby(text.splitlines(), key=lambda line: line.lstrip().startswith("#")):
@@ -125,7 +134,7 @@ def test_sentences_of_docstrings_and_comments_are_short(folder: str) -> None:
     long = [
         f"{file.relative_to(PROJECT)}:{line}: {sentence}"
         for file in sorted((PROJECT / folder).rglob("*.py"))
-        for line, text in _texts(file)
+        for line, text in _texts(file).prose
         for sentence in long_sentences(text)
     ]
     assert long == []
@@ -136,7 +145,7 @@ def test_sentences_of_messages_and_help_texts_are_short(root: str) -> None:
     long = [
         f"{file.relative_to(PROJECT)}:{line}: {sentence}"
         for file in sorted(SOURCES[root].rglob("*.py"))
-        for line, text in _messages(file)
+        for line, text in _texts(file).messages
         for sentence in long_sentences(text)
     ]
     assert long == []

@@ -6,6 +6,7 @@ The words are those of docs/concepts/glossary.md. Names from upstream code are e
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -66,6 +67,13 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
 
 
+@functools.cache
+def _names_of(file: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    """Return the public names of a module with their lines, and all of its classes; parsing takes most of the time."""
+    tree = ast.parse(file.read_text())
+    return list(_public_names(tree)), [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
 def _public_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """Yield classes, functions, methods, attributes and constants without a leading underscore, with their lines."""
     for node in ast.iter_child_nodes(tree):
@@ -114,7 +122,7 @@ def test_public_names_use_the_words_of_the_field(package: str) -> None:
         relative = file.relative_to(PROJECT)
         module_name = file.parent.name if file.stem == "__init__" else file.stem
         struck_off += [f"{relative}: module {module_name}"] if _is_struck_off(module_name) else []
-        names = _public_names(ast.parse(file.read_text()))
+        names, _ = _names_of(file)
         struck_off += [f"{relative}:{line}: {name}" for name, line in names if _is_struck_off(name)]
     assert struck_off == []
 
@@ -151,9 +159,8 @@ def _struck_off_prose(file: Path) -> list[str]:
 def test_no_class_name_occurs_twice_in_a_source_root(root: str) -> None:
     files_by_name: dict[str, list[str]] = defaultdict(list)
     for file in _modules(SOURCES[root]):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ClassDef):
-                files_by_name[node.name].append(str(file.relative_to(PROJECT)))
+        for name in _names_of(file)[1]:
+            files_by_name[name].append(str(file.relative_to(PROJECT)))
     assert {name: files for name, files in files_by_name.items() if len(files) > 1} == {}
 
 
