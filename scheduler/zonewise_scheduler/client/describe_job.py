@@ -113,8 +113,8 @@ def _state(job: JobFacts, now: float) -> str:
 def _finished(job: JobFacts, now: float) -> str:
     """Return when a job ended, how long it had waited, and how long its last run was, as far as these are known."""
     spans = (("waited", job.waited), ("ran", job.ran(now)))
-    known = " and ".join(f"{verb} for {short_duration(seconds)}" for verb, seconds in spans if seconds is not None)
-    return ", ".join(filter(None, (f"{job.state} {time_since(job.finished_at, now)}".rstrip(), known)))
+    durations = " and ".join(f"{verb} for {short_duration(seconds)}" for verb, seconds in spans if seconds is not None)
+    return ", ".join(filter(None, (f"{job.state} {time_since(job.finished_at, now)}".rstrip(), durations)))
 
 
 def _requests(job: JobFacts) -> Iterator[str]:

@@ -209,7 +209,7 @@ def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
         return job
     forecast: Mapping[str, Any] = row.get("forecast") or {}
     walltime = row.get("walltimeSeconds")
-    known = replace(
+    updated = replace(
         job,
         cluster_queue=str(row.get("clusterQueue") or job.cluster_queue),
         position=row.get("position"),
@@ -221,10 +221,10 @@ def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
         latest=parse_time(forecast.get("latest")),
     )
     if row.get("state") == STOPPING and job.state in (RESERVED, ADMITTED):
-        known = replace(known, state=STOPPING)
+        updated = replace(updated, state=STOPPING)
     if job.state == PENDING and row.get("message"):
-        known = replace(known, reason=str(row.get("reason") or ""), message=str(row.get("message")))
-    return known
+        updated = replace(updated, reason=str(row.get("reason") or ""), message=str(row.get("message")))
+    return updated
 
 
 def sorted_jobs(jobs: Iterable[JobFacts]) -> list[JobFacts]:

@@ -275,13 +275,13 @@ class QueueController:
 
     def _note_classes(self) -> None:
         """Check the jobs that may have waited for a new class: those that name it, and those that are invalid."""
-        classes, known = self.configuration.priority_classes, self._classes
-        if classes is known:
+        classes, previous = self.configuration.priority_classes, self._classes
+        if classes is previous:
             return
         self._classes = classes
         for key in (*self._jobs.invalid, *self._plain_pods.invalid):
             self._mark_dirty(key)
-        self._jobs.mark_class(classes.workload.keys() - known.workload.keys())
+        self._jobs.mark_class(classes.workload.keys() - previous.workload.keys())
 
     def _changed(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
         if key.resource == WORKLOADS:

@@ -73,8 +73,8 @@ class NodeView:
         """Record a Node; None: it was deleted."""
         self._set_hostname(name, None if node is None else node.hostname)
         self.tracker.observe_node(name, node)
-        known = self._nodes.get(name)
-        if known is not None and (node is None or known.content != node.content):
+        previous = self._nodes.get(name)
+        if previous is not None and (node is None or previous.content != node.content):
             self._infos.pop(name, None)
         self._closing.pop(name, None)
         if node is None:
@@ -86,12 +86,12 @@ class NodeView:
 
     def _set_hostname(self, name: str, hostname: str | None) -> None:
         """Set the hostname by which placements identify a node: its label, which may differ from its name."""
-        known = self._hostnames.pop(name, None)
-        if known is not None and self.names_by_hostname.get(known) == name:
-            del self.names_by_hostname[known]
+        previous = self._hostnames.pop(name, None)
+        if previous is not None and self.names_by_hostname.get(previous) == name:
+            del self.names_by_hostname[previous]
         if hostname is not None:
             self._hostnames[name], self.names_by_hostname[hostname] = hostname, name
-        if known != hostname and not {known, hostname} <= {name, None}:
+        if previous != hostname and not {previous, hostname} <= {name, None}:
             for key, placement in self._placed.items():
                 self.tracker.set_placement(key, self._by_name(placement))
 
