@@ -111,7 +111,7 @@ def test_a_version_that_is_too_old_is_expired(cluster: Cluster) -> None:
     plural = f"olds{cluster.namespace[-5:]}"
     path = cluster.define(plural)
     if not cluster.real:
-        pytest.skip("the embedded server remembers all, until it is told to forget: tests/unit/kube_server")
+        pytest.skip("the embedded server remembers all, until forget_history(): tests/unit/sandbox/apiserver")
     with cluster.api.watch(path, resourceVersion="1", timeoutSeconds=1) as events:
         (event,) = events
     assert event["type"] == "ERROR"

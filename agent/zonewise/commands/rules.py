@@ -26,7 +26,10 @@ _FAILED = 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the two commands and their arguments."""
-    parser.epilog = "Status 0: evaluated, or without errors; 1: a rule failed, or has errors; 2: it cannot be done."
+    parser.epilog = (
+        "Status 0: evaluated, or without errors; 1: a rule failed, or has errors; "
+        "2: a file, the machine or an argument cannot be used."
+    )
     commands = parser.add_subparsers(dest="action", metavar="test|lint", required=True)
     test = commands.add_parser("test", help="show which rules match a machine, term by term, and what they set")
     test.description = (
