@@ -115,15 +115,6 @@ class Block:
         for slot, kind in changed:
             self._kinds[slot] = kind
 
-    def rows_by_distances(self, slots: Slots) -> dict[tuple[tuple[int, ...], ...], I64]:
-        """Return indices into some slots, grouped by the distances between zones, which no array contains."""
-        indices = range(len(self._kinds))[slots] if isinstance(slots, slice) else slots.tolist()
-        rows: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-        for index, slot in enumerate(indices):
-            if (kind := self._kinds[slot]) is not None:
-                rows.setdefault(kind.distances, []).append(index)
-        return {distances: np.array(indices) for distances, indices in rows.items()}
-
     def zone_fit(self, shape: PodShape, key: ResultKey | None = None) -> ZoneFit:
         """Return the verdict of all slots on a pod; `key`: its zone_fit_key(), if many blocks share it."""
         key = key or zone_fit_key(shape)
