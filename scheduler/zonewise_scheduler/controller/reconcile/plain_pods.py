@@ -245,7 +245,7 @@ def _needs_no_accounting(job: PlainPods, pod: GroupPod) -> bool:
     """Return whether a pod of a job without a Workload may be released."""
     if job.is_serving:
         return pod.is_gone
-    return not pod.counts or (not job.is_group and pod.deleted_at is not None)
+    return not pod.counts or (pod.deleted_at is not None and (pod.is_terminated or not job.is_group))
 
 
 def _released_pods(job: PlainPods, counts: Mapping[str, int]) -> Iterable[GroupPod]:

@@ -284,6 +284,21 @@ def test_pods_without_a_workload_stop() -> None:
     assert all("deletionTimestamp" in pod["metadata"] for pod in world.pods.values())
 
 
+def test_a_pod_that_has_succeeded_can_be_deleted_once_its_group_has_no_workload() -> None:
+    """Until it is deleted, it counts as one of the pods of a new Workload."""
+    world = started_group("a", "b")
+    world.end("a", "Succeeded")
+    world.evict()
+    world.settle()
+    world.end("b", "Failed")
+    world.workload = None
+    world.settle()
+    assert {name: bool(pod["metadata"]["finalizers"]) for name, pod in world.pods.items()} == {"a": True}
+    world.delete("a")
+    world.settle()
+    assert "a" not in world.pods
+
+
 def test_a_workload_of_another_job_with_the_name_of_the_group_is_not_changed() -> None:
     world = PlainPodsWorld(queued_pod("a"), queued_pod("b"))
     world.workload = {"metadata": {"name": "g", "uid": "u"}, "spec": {}, "status": {}}
