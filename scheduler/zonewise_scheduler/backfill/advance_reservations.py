@@ -18,14 +18,15 @@ MAX_ADVANCE_RESERVATIONS = 16
 """Maximum number of advance reservations of a ClusterQueue. Each one makes every pass slower."""
 
 
-def reserve_in_advance(state: PlannerState) -> None:
-    """Reserve a start for the workloads with a begin time that have none and may have one.
+def reserve_in_advance(state: PlannerState) -> list[str]:
+    """Reserve a start for the workloads with a begin time that have none and may have one; return their keys.
 
     A workload for which no start is found is tried again with those of which this holds after a due reservation.
     """
     untried = [key for key, is_tried in state.unreserved.items() if not is_tried]
     if not untried:
-        return
+        return []
+    reserved: list[str] = []
     counts = Counter(
         reservation.queue
         for reservation in state.reservations.by_key.values()
@@ -40,3 +41,5 @@ def reserve_in_advance(state: PlannerState) -> None:
             if state.reservations.reserve(Head(workload, queue), state) is not None:
                 del state.unreserved[key]
                 counts[queue] += 1
+                reserved.append(key)
+    return reserved

@@ -121,11 +121,16 @@ class PlannerState:
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
-        queues = self.pending_queues.values()
-        earliest = min(earliest, min((queue.next_begin for queue in queues), default=inf))
-        if self.must_retry and (self.unreserved or any(queue.has_without_start for queue in queues)):
+        earliest = min(earliest, self.next_begin)
+        has_without_start = any(queue.has_without_start for queue in self.pending_queues.values())
+        if self.must_retry and (self.unreserved or has_without_start):
             earliest = min(earliest, max(self.next_retry, self.now + MIN_RETRY_PAUSE))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
+
+    @property
+    def next_begin(self) -> float:
+        """The next begin time of a pending workload; infinite if none begins later."""
+        return min((queue.next_begin for queue in self.pending_queues.values()), default=inf)
 
     def latest_start(self, workload: Workload) -> float:
         """Return the latest start, in seconds, that may be reserved now for a pending workload."""

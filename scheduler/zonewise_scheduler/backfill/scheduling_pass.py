@@ -93,8 +93,9 @@ def schedule(
     _prepare(state, now)
     headroom = pass_headroom(state)
     rejected_ranks = _activate(state, now, None if known is None else headroom)
-    reserve_in_advance(state)
+    reserved_in_advance = reserve_in_advance(state)
     pass_state = PassState(state, headroom)
+    pass_state.reserved += reserved_in_advance
     pass_state.rejected_ranks = rejected_ranks
     second_pass = [
         Head(workload, state.snapshot.cluster_queue_of(workload).name)

@@ -205,8 +205,10 @@ class _ClusterSimulation:
         for victim in plan.victims:
             self._stop(self._by_key[victim.workload.key], now)
         self._record_reservations(plan.reserved)
-        ended = self._submitted == len(self._jobs) and not self._events  # a job that cannot start now never will
-        self._wake_at = inf if ended else plan.wake_at
+        ended = (
+            self._submitted == len(self._jobs) and not self._events
+        )  # a job that has begun and cannot start now never will
+        self._wake_at = self._planner.next_begin if ended else plan.wake_at
         return plan.admitted
 
     def _record_reservations(self, reserved: Iterable[Reservation]) -> None:
@@ -281,7 +283,7 @@ def _job_history(job: _Job, forecast: tuple[float, float, float] | None) -> JobH
         workload.name,
         arrival.queue,
         arrival.kind,
-        workload.created_at,
+        workload.queue_order_timestamp(),
         workload.walltime,
         job.amounts,
         sum(pod_set.pods for pod_set in workload.pod_sets),

@@ -85,7 +85,10 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     problems += (*result.problems, *(_unknown_fields(document.content) if is_job else ()))
     if not valid or run is None:
         return None
-    created = result.workload.created_at - epoch if result.workload.created_at else 0.0
+    read = result.workload
+    created = read.created_at - epoch if read.created_at else 0.0
+    submitted = created if submit is None else submit
+    delay = max(0.0, read.begin_at - read.created_at) if read.created_at else 0.0
     unknown: list[str] = []
     job = FieldReader(document.content, "", unknown)
     priority = read_job_priority(job, pod_sets, classes) if is_job else JobPriority(value=result.workload.priority)
@@ -94,7 +97,8 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
         result.workload,
         namespace=result.workload.namespace or "default",
         priority=priority.value,
-        created_at=created if submit is None else submit,
+        created_at=submitted,
+        begin_at=submitted + delay if delay else 0.0,
         admission=None,
         eviction=None,
         reclaimable_pods={},

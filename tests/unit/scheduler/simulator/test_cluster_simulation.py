@@ -54,6 +54,18 @@ def test_a_job_without_length_starts_and_ends() -> None:
     assert start_times(history) == {"a": 0, "b": 0}
 
 
+def test_a_job_starts_at_its_begin_time_and_waits_from_then_on() -> None:
+    """It starts although nothing else happens then. In a queue with advance reservations, others let it pass."""
+    late = arrival("late", 8, 5)
+    late = late._replace(workload=replace(late.workload, begin_at=20.0))
+    alone = simulate_cluster(scenario(late), GREEDY)
+    assert start_times(alone) == {"late": 20}
+    assert find_job(alone, "late").submitted == 20
+    advance = scenario(late, arrival("long", 8, 30), queues=(queue()._replace(advance_reservations=True),))
+    assert start_times(simulate_cluster(advance, policy_named("easy"))) == {"late": 20, "long": 25}
+    assert start_times(simulate_cluster(advance, GREEDY)) == {"late": 30, "long": 0}
+
+
 def test_jobs_may_be_given_in_any_order() -> None:
     history = simulate_cluster(scenario(arrival("b", 8, 1, 5), arrival("a", 8, 10)), GREEDY)
     assert [job.name for job in history.jobs] == ["a", "b"]

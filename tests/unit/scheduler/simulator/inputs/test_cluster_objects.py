@@ -10,6 +10,7 @@ import pytest
 from support.queue_objects import cluster_queue_spec
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.inputs.cluster_objects import has_nodes, is_object, read_objects
@@ -241,6 +242,17 @@ def test_jobs_are_submitted_at_their_creation_or_at_the_annotated_time() -> None
         ("c", 5),
         ("b", 60),
     ]
+
+
+def test_begin_times_move_with_the_submission() -> None:
+    """The clock of the simulation begins at 0."""
+    begin = {RUN_SECONDS_ANNOTATION: "1", BEGIN_ANNOTATION: "2026-01-02T03:10:00Z"}
+    late, noted = job("b", notes=begin), job("c", notes=begin | {SUBMIT_SECONDS_ANNOTATION: "5"})
+    early = job("a")
+    for minute, entry in enumerate((early, late, noted)):
+        entry["metadata"]["creationTimestamp"] = f"2026-01-02T03:0{minute}:00Z"
+    result = read(early, late, noted, nodes="3x8")
+    assert {entry.workload.name: entry.workload.begin_at for entry in result.arrivals} == {"a": 0, "b": 600, "c": 485}
 
 
 def test_the_run_time_of_a_job_follows_from_its_status() -> None:
