@@ -205,10 +205,8 @@ class _ClusterSimulation:
         for victim in plan.victims:
             self._stop(self._by_key[victim.workload.key], now)
         self._record_reservations(plan.reserved)
-        ended = (
-            self._submitted == len(self._jobs) and not self._events
-        )  # a job that has begun and cannot start now never will
-        self._wake_at = self._planner.next_begin if ended else plan.wake_at
+        ended = self._submitted == len(self._jobs) and not self._events
+        self._wake_at = self._planner.next_begin if ended else plan.wake_at  # no other job that waits now ever starts
         return plan.admitted
 
     def _record_reservations(self, reserved: Iterable[Reservation]) -> None:
