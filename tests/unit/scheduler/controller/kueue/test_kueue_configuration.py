@@ -86,12 +86,15 @@ DIFFERENCES: list[tuple[dict[str, Any], list[str]]] = [
      ["featureGates.ConcurrentAdmission: the controller has no such setting: True",
       "featureGates.PartialAdmission: the controller has no such setting: False"]),
     ({"objectRetentionPolicies": {"workloads": {"afterFinished": "1h"}}},
-     ["objectRetentionPolicies.workloads.afterFinished: set finishedWorkloadRetention accordingly: '1h'"]),
+     [("objectRetentionPolicies.workloads.afterFinished: set the controller's finishedWorkloadRetention accordingly: "
+      "'1h'")]),
     ({"objectRetentionPolicies": {"workloads": {"afterFinished": "0s", "afterDeactivatedByKueue": "1h"}}},
      ["objectRetentionPolicies.workloads.afterDeactivatedByKueue: the controller has no such setting: '1h'",
-      "objectRetentionPolicies.workloads.afterFinished: set finishedWorkloadRetention accordingly: '0s'"]),
+      ("objectRetentionPolicies.workloads.afterFinished: set the controller's finishedWorkloadRetention accordingly: "
+      "'0s'")]),
     ({"managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}}},
-     ["managedJobsNamespaceSelector: set managedJobsNamespaceSelector accordingly: {'matchLabels': {'team': 'a'}}"]),
+     [("managedJobsNamespaceSelector: set the controller's managedJobsNamespaceSelector accordingly: "
+      "{'matchLabels': {'team': 'a'}}")]),
     ({"unheardOf": 1, "waitForPodsReady": None}, ["unheardOf: the controller has no such setting: 1"]),
 ]  # fmt: skip
 
