@@ -224,7 +224,7 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
     with contextlib.closing(Client(Config.from_url(real_server.url, token, ca=real_server.ca))) as client:
         adapters = adapters_by_kind()
         paths, pod_sets = suspend_paths(adapters), pod_sets_reader(adapters)
-        rules = AdmissionRules(paths, _has_default_queue, bool, pod_sets, _unknown, _unknown, lambda _namespace: True)
+        rules = AdmissionRules(paths, _has_default_queue, bool, pod_sets, _unknown, _unknown, bool)
         handler = WebhookHandler(rules)
         server = WebhookServer(client, handler, options, is_leader=lambda: True, clock=time.time)
         server.step()

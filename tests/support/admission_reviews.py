@@ -38,6 +38,7 @@ def rules(
     `workloads`: the observed Workloads by namespace and name.
     """
     has_default: Callable[[str], bool] = lambda namespace: default_queue and namespace == "team-a"  # noqa: E731
+    is_managed: Callable[[str], bool] = lambda namespace: namespace != "unmanaged"  # noqa: E731
     adapters = adapters_by_kind(configured)
     return AdmissionRules(
         suspend_paths(adapters),
@@ -46,7 +47,7 @@ def rules(
         pod_sets_reader(adapters),
         (jobs or {}).get,
         (workloads or {}).get,
-        lambda namespace: namespace != "unmanaged",
+        is_managed,
         without_name,
     )
 
