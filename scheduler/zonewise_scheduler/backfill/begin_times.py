@@ -1,4 +1,4 @@
-"""The pending workloads of one queue that may not start yet, by begin time."""
+"""The pending workloads that may not start yet, by begin time."""
 
 from __future__ import annotations
 

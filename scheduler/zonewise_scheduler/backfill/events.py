@@ -21,11 +21,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.begin_times import BeginTimes
 from zonewise_scheduler.backfill.cohort_index import CohortIndex
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
 from zonewise_scheduler.backfill.planner_state import (
+    note_begin_time,
     release_reservation,
-    request_advance_reservation,
     review_running,
 )
 from zonewise_scheduler.backfill.queue_router import (
@@ -76,7 +77,7 @@ def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
     state.pending[key] = name
     pending_queue.push_or_update(workload, state.now)
     pending_queue.drop_stale()
-    request_advance_reservation(state, workload)
+    note_begin_time(state, workload)
     state.active_queues[name] = None
 
 
@@ -85,7 +86,8 @@ def withdraw(state: PlannerState, key: str) -> None:
     if state.inadmissible.pop(key, None) is not None:
         return
     queue = state.pending.pop(key)
-    state.pending_queues[queue].delete(key)
+    state.pending_queues[queue].heap.delete(key)
+    state.begin_times.discard(key)
     state.unreserved.pop(key, None)
     release_reservation(state, key)
     _forget_preemptions(state, key, queue)
@@ -193,7 +195,8 @@ def reconfigure(
         for name, node in state.snapshot.cluster_queues.items()
         if name not in state.removed_queues
     }
-    state.pending, state.inadmissible, state.active_queues, state.unreserved = {}, {}, {}, {}
+    state.pending, state.inadmissible, state.active_queues = {}, {}, {}
+    state.begin_times, state.unreserved = BeginTimes(), {}
     for workload, queue in submitted:
         submit(state, workload, queue)
     for key, reservation in list(state.reservations.by_key.items()):

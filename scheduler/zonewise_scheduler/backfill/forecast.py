@@ -184,7 +184,7 @@ class _Play:
         while self._ends and not self._is_current(self._ends[0]):
             heappop(self._ends)
         if not self._ends:
-            return self._state.next_begin
+            return self._state.begin_times.first
         return min(self._ends[0][0], wake_at, inf if self._arrival is None else self._arrival.time)
 
     def _advance(self, first: float, last: float) -> None:

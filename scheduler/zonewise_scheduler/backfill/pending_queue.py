@@ -7,7 +7,6 @@ from copy import copy
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.begin_times import BeginTimes
 from zonewise_scheduler.backfill.policies import MAX_POSTPONED
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
@@ -45,7 +44,6 @@ class PendingQueue:
         """Heap of the workloads that have waited long enough; some are stale."""
         self._without_start: deque[_QueueOrder] = deque()
         """The workloads that were due and for which no start was found; some are stale."""
-        self._begin_times = BeginTimes()
         self.postponed: frozenset[str] = frozenset()
         """Keys of the workloads that the last such pass postponed: their starts were too far away to be reserved."""
 
@@ -56,7 +54,6 @@ class PendingQueue:
         other.heap = self.heap.copy()
         other._aging, other._aged = list(self._aging), list(self._aged)
         other._without_start = self._without_start.copy()
-        other._begin_times = self._begin_times.copy()
         return other
 
     @property
@@ -73,25 +70,6 @@ class PendingQueue:
         """Add a workload, or replace its state; it is inadmissible before its begin time."""
         self.heap.push_or_update(workload, now)
         self._age(workload)
-        if workload.begin_at > now:
-            self._begin_times.add(workload.key, workload.begin_at)
-
-    def delete(self, key: str) -> None:
-        """Forget a workload."""
-        self.heap.delete(key)
-        self._begin_times.discard(key)
-
-    @property
-    def next_begin(self) -> float:
-        """The next begin time of a workload; infinite if there is none."""
-        return self._begin_times.first
-
-    def begin(self, now: float) -> bool:
-        """Make the workloads active whose begin time has come; return whether there are any."""
-        begun = self._begin_times.pop_begun(now)
-        for workload in filter(None, map(self.heap.get, begun)):
-            self.heap.push_or_update(workload, now)
-        return bool(begun)
 
     def drop_stale(self) -> None:
         """Drop the stale entries of workloads that have not waited long enough, if there are many.

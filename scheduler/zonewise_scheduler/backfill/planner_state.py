@@ -19,6 +19,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
+from zonewise_scheduler.backfill.begin_times import BeginTimes
 from zonewise_scheduler.backfill.cohort_index import CohortIndex
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH
@@ -78,6 +79,8 @@ class PlannerState:
     """Whether a change since the last pass may have made a reservation infeasible."""
     must_retry: bool = False
     """Whether a change since the last retry may have given a start to a workload for which none was found."""
+    begin_times: BeginTimes = field(default_factory=BeginTimes)
+    """The begin times of the pending workloads that begin after the last pass."""
     unreserved: dict[str, bool] = field(default_factory=dict[str, bool])
     """Workloads that should get an advance reservation, by key: whether no start was found since the last retry."""
     next_retry: float = 0.0
@@ -121,16 +124,11 @@ class PlannerState:
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
-        earliest = min(earliest, self.next_begin)
+        earliest = min(earliest, self.begin_times.first)
         has_without_start = any(queue.has_without_start for queue in self.pending_queues.values())
         if self.must_retry and (self.unreserved or has_without_start):
             earliest = min(earliest, max(self.next_retry, self.now + MIN_RETRY_PAUSE))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
-
-    @property
-    def next_begin(self) -> float:
-        """The next begin time of a pending workload; infinite if none begins later."""
-        return min((queue.next_begin for queue in self.pending_queues.values()), default=inf)
 
     def latest_start(self, workload: Workload) -> float:
         """Return the latest start, in seconds, that may be reserved now for a pending workload."""
@@ -157,7 +155,8 @@ class PlannerState:
         other.pending, other.inadmissible = dict(self.pending), dict(self.inadmissible)
         other.running_workloads = self.running_workloads.copy()
         other.active_queues, other.freed_queues = dict(self.active_queues), set(self.freed_queues)
-        other.young, other.unreserved = dict(self.young), dict(self.unreserved)
+        other.young = dict(self.young)
+        other.begin_times, other.unreserved = self.begin_times.copy(), dict(self.unreserved)
         other.assumed = None if self.assumed is None else set(self.assumed)
         other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
         other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
@@ -222,12 +221,16 @@ def release_reservation(state: PlannerState, key: str) -> None:
         state.must_retry = True
 
 
-def request_advance_reservation(state: PlannerState, workload: Workload) -> None:
-    """Let the next pass reserve a start for a pending workload that begins later, if its queue wants this."""
-    key, queue = workload.key, state.pending_queues[state.pending[workload.key]]
+def note_begin_time(state: PlannerState, workload: Workload) -> None:
+    """Record when a pending workload begins, and whether the next pass is to reserve a start for it in advance."""
+    key = workload.key
+    state.begin_times.discard(key)
     state.unreserved.pop(key, None)
-    advance = queue.heap.spec.advance_reservations and state.policy.reserves
-    if advance and workload.begin_at > state.now and key not in state.reservations.by_key:
+    if workload.begin_at <= state.now:
+        return
+    state.begin_times.add(key, workload.begin_at)
+    queue = state.pending_queues[state.pending[key]]
+    if queue.heap.spec.advance_reservations and state.policy.reserves and key not in state.reservations.by_key:
         state.unreserved[key] = False
 
 

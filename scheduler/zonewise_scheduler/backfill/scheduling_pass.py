@@ -42,9 +42,9 @@ from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.planner_state import (
     mark_stopping,
+    note_begin_time,
     pass_headroom,
     release_reservation,
-    request_advance_reservation,
     stop,
 )
 from zonewise_scheduler.backfill.queue_router import with_required_checks
@@ -142,9 +142,8 @@ def _prepare(state: PlannerState, now: float) -> None:
         reconfigure(state, state.configuration)
     if state.assumed is not None:
         _protect(state, state.assumed, now)
-    for name, queue in state.pending_queues.items():
-        if queue.begin(now):
-            state.active_queues[name] = None
+    for key in state.begin_times.pop_begun(now):
+        _begin(state, key)
     if state.must_check_reservations:
         replace_infeasible_reservations(state)
     if state.must_retry and now >= state.next_retry:
@@ -153,6 +152,14 @@ def _prepare(state: PlannerState, now: float) -> None:
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
         queues = state.pending_queues.items()
         state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
+
+
+def _begin(state: PlannerState, key: str) -> None:
+    """Make a pending workload active whose begin time has come."""
+    name, workload = state.pending[key], state.pending_workload(key)
+    if workload is not None:
+        state.pending_queues[name].heap.push_or_update(workload)
+        state.active_queues[name] = None
 
 
 def _retry_without_start(state: PlannerState, now: float) -> None:
@@ -204,7 +211,7 @@ def replace_infeasible_reservations(state: PlannerState) -> None:
         queue = state.pending_queues[reservation.queue]
         if (workload := queue.heap.get(reservation.workload.key)) is not None:
             queue.push_or_update(workload, state.now)
-            request_advance_reservation(state, workload)
+            note_begin_time(state, workload)
             state.active_queues[reservation.queue] = None
 
 

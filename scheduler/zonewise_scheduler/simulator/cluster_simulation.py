@@ -206,7 +206,8 @@ class _ClusterSimulation:
             self._stop(self._by_key[victim.workload.key], now)
         self._record_reservations(plan.reserved)
         ended = self._submitted == len(self._jobs) and not self._events
-        self._wake_at = self._planner.next_begin if ended else plan.wake_at  # no other job that waits now ever starts
+        # a job that waits now and has begun never starts
+        self._wake_at = self._planner.begin_times.first if ended else plan.wake_at
         return plan.admitted
 
     def _record_reservations(self, reserved: Iterable[Reservation]) -> None:

@@ -301,10 +301,11 @@ class Workload:
         `requeue_from_eviction`: whether a workload whose pods were not ready in time counts as pending since its
         eviction. A workload is not pending before its begin time.
         """
-        reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
-        evicted = self.eviction is not None and self.eviction.reason in reasons
-        since = self.eviction.at if self.eviction is not None and evicted else self.created_at
-        return max(since, self.begin_at)
+        since = self.created_at
+        if self.eviction is not None:
+            reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
+            since = self.eviction.at if self.eviction.reason in reasons else since
+        return since if since > self.begin_at else self.begin_at
 
 
 def _shrunk(admitted: PodSetAdmission, pods: int) -> PodSetAdmission:
