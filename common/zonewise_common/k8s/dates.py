@@ -12,6 +12,14 @@ LAST_TIME = 253_402_300_799.0
 _DAY = 86_400.0
 
 
+def parse_date(text: str) -> float:
+    """Return an RFC 3339 time in seconds since 1970; raise ValueError for any other text, and without a time zone."""
+    date = datetime.fromisoformat(text)
+    if date.tzinfo is None:
+        raise ValueError("the time zone is missing")
+    return date.timestamp()
+
+
 def utc_date(seconds: float) -> datetime:
     """Return the date of a time in seconds since 1970. Later times, including infinity, become LAST_TIME."""
     return datetime.fromtimestamp(min(seconds, LAST_TIME), UTC)

@@ -10,11 +10,11 @@ The path of an owner is the prefix of the field's name: "spec." or "spec.contain
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
+from zonewise_common.k8s.dates import parse_date
 from zonewise_common.k8s.quantity import parse_milli_value
 from zonewise_common.k8s.tolerant import Json, abbreviated, sound_list, sound_object
 
@@ -208,13 +208,10 @@ class FieldReader:
         if not value:
             return None
         try:
-            moment = datetime.fromisoformat(value)
+            return parse_date(value)
         except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
             self.report(name, "not a time")
             return None
-        return moment.timestamp()
 
     def required_name(self, name: str = "name") -> str:
         """Return a string that must be present and not empty."""

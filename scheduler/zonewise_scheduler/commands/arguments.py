@@ -7,6 +7,7 @@ from argparse import ArgumentTypeError
 from datetime import UTC, datetime
 from math import inf
 
+from zonewise_common.k8s.dates import parse_date
 from zonewise_scheduler.simulator.advice.goal import Goal, parse_goal
 
 UNITS = {"s": 1.0, "": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -58,7 +59,7 @@ def rate(text: str) -> tuple[float, int]:
 def moment(text: str) -> float:
     """Return the seconds since 1970 of 1790000000.5, or of an RFC 3339 time such as 2026-11-22T12:00:00Z."""
     try:
-        seconds = float(text) if _NUMBER.fullmatch(text) else _timestamp(text)
+        seconds = float(text) if _NUMBER.fullmatch(text) else parse_date(text)
         datetime.fromtimestamp(seconds, UTC)  # raises if the year has more than four digits
     except (ValueError, OverflowError, OSError):
         raise ArgumentTypeError(f"{text!r} is not a time, such as 2026-11-22T12:00:00Z") from None
@@ -106,13 +107,6 @@ def names(text: str) -> list[str]:
     if "" in distinct:
         raise ArgumentTypeError(f"{text!r} is not a list of names, such as easy,greedy")
     return list(distinct)
-
-
-def _timestamp(text: str) -> float:
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError("the time zone is missing")
-    return time.timestamp()
 
 
 def _is_count(text: str) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.dates import parse_date
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.quota.api.admission_gates import (
     ADMISSION_GATES_ANNOTATION,
     is_admission_gate,
     read_admission_gates,
 )
-from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, parse_begin
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
@@ -94,7 +95,7 @@ def check_begin(annotations: Json) -> Iterator[str]:
     if text is None:
         return
     try:
-        parse_begin(str(text))
+        parse_date(str(text))
     except ValueError:
         yield problem(annotation_field(BEGIN_ANNOTATION), text, "is not an RFC 3339 time, such as 2026-12-24T08:00:00Z")
 

@@ -6,9 +6,9 @@ ClusterQueue, the job holds a reservation from its submission on, as `scontrol c
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from zonewise_common.k8s.dates import parse_date
 from zonewise_common.k8s.fields import FieldError, FieldReader
 
 if TYPE_CHECKING:
@@ -20,21 +20,13 @@ ADVANCE_ANNOTATION = "zonewise.dev/advance-reservations"
 """Annotation of a ClusterQueue: "true" if its jobs with a begin time hold a reservation before that time."""
 
 
-def parse_begin(text: str) -> float:
-    """Return a time in seconds since 1970; raise ValueError if the text is not a time with an offset from UTC."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("without an offset from UTC")
-    return moment.timestamp()
-
-
 def read_begin(metadata: FieldReader) -> float:
     """Return the begin time in seconds since 1970, 0 if it is absent; raise FieldError if it is invalid."""
     text = metadata.pairs("annotations").get(BEGIN_ANNOTATION)
     if text is None:
         return 0.0
     try:
-        return parse_begin(text)
+        return parse_date(text)
     except ValueError as error:
         raise FieldError(
             f"{metadata.path}annotations.{BEGIN_ANNOTATION}", f"not an RFC 3339 time: {text[:80]!r}"

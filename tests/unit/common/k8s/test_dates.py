@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.k8s.dates import LAST_TIME, utc_clock, utc_date
+from zonewise_common.k8s.dates import LAST_TIME, parse_date, utc_clock, utc_date
 from zonewise_scheduler.controller.status.pending_note import start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
 
@@ -16,6 +16,17 @@ from zonewise_scheduler.controller.workloads.conditions import api_time
 @given(st.floats(0.0, LAST_TIME))
 def test_a_date_has_its_time(seconds: float) -> None:
     assert utc_date(seconds).timestamp() == pytest.approx(seconds, abs=1e-3)
+
+
+@given(st.integers(0, int(LAST_TIME)))
+def test_a_written_time_is_read_back(seconds: int) -> None:
+    assert parse_date(api_time(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-12-01", "2026-12-01T08:00:00", "08:00Z", "2026-13-01T00:00:00Z"])
+def test_a_time_without_a_time_zone_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_date(text)
 
 
 @pytest.mark.parametrize("seconds", [LAST_TIME + 1, 2.0**63, inf])
