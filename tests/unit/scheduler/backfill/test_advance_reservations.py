@@ -93,8 +93,11 @@ def test_changes_of_the_begin_time_and_deletions_release_the_reservation() -> No
     events.submit(planner, begins("maintenance", 700).workload, "admin")
     assert [workload.name for workload in schedule(planner, 1).admitted] == ["long"]
     assert starts(planner) == {"maintenance": 700}
-    events.withdraw(planner, "/maintenance")
+    events.submit(planner, begins("maintenance", 600).workload, "admin")
     schedule(planner, 2)
+    assert starts(planner) == {"maintenance": 600}
+    events.withdraw(planner, "/maintenance")
+    schedule(planner, 3)
     assert starts(planner) == {}
     assert planner.wake_at == inf
 
@@ -125,7 +128,7 @@ def test_a_workload_that_never_fits_is_not_searched_for_in_every_pass() -> None:
     assert planner.unreserved == {"/huge": True}
     events.nodes_changed(planner)
     assert planner.wake_at < inf
-    events.withdraw(planner, "/huge")
+    schedule(planner, 101)
     assert planner.unreserved == {}
 
 
@@ -148,6 +151,7 @@ def test_a_forecast_respects_begin_times_and_advance_reservations(options: PlayO
     assert {key: set(entry.starts) for key, entry in samples.items()} == {
         "/maintenance": {100.0}, "/later": {40.0}, "/long": {110.0},
     }  # fmt: skip
+    assert {key: entry.begin_at for key, entry in samples.items()} == {"/maintenance": 100, "/later": 40, "/long": 0}
 
 
 @st.composite

@@ -25,6 +25,7 @@ def test_workloads_begin_in_order_whatever_was_changed_before(
         else:
             times.add(key, time)
             expected[key] = time
+            assert len(times._heap) <= MIN_ENTRIES + 2 * len(expected)  # pyright: ignore[reportPrivateUsage]
         assert times.first == min(expected.values(), default=inf)
     copy = times.copy()
     for now in sorted(nows):

@@ -93,6 +93,9 @@ def test_a_wait_counts_from_the_begin_time() -> None:
     forecast = history.forecasts(0.0, {"ns/a": later}, ["ns/a"])["ns/a"]
     assert 150 <= forecast.earliest <= forecast.likely <= forecast.latest
     assert history.calibration.state().open[0].time == 150
+    workload = replace(admitted("a"), begin_at=150.0, created_at=7.0, active=False)
+    template = history.submitted_workload(workload, "q").workload
+    assert (template.begin_at, template.created_at, template.active) == (0, 0, True)
 
 
 def test_a_copy_is_independent() -> None:
