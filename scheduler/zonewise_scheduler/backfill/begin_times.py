@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from math import inf
-
-MIN_ENTRIES = 64
-"""Number of entries of which no stale one is dropped."""
 
 
 class BeginTimes:
@@ -14,44 +10,36 @@ class BeginTimes:
 
     def __init__(self) -> None:
         self._times: dict[str, float] = {}
-        self._heap: list[tuple[float, str]] = []
-        """Begin times with keys; some are stale."""
+        self._first: float | None = inf
+        """The first begin time; None if it must be determined."""
 
     def copy(self) -> BeginTimes:
         """Return an independent copy."""
         other = BeginTimes()
-        other._times, other._heap = dict(self._times), list(self._heap)
+        other._times, other._first = dict(self._times), self._first
         return other
 
     @property
     def first(self) -> float:
         """The first begin time; infinite if there is none."""
-        self._drop_first_stale()
-        return self._heap[0][0] if self._heap else inf
+        if self._first is None:
+            self._first = min(self._times.values(), default=inf)
+        return self._first
 
     def add(self, key: str, time: float) -> None:
         """Add a workload, or replace its begin time."""
-        if self._times.get(key) == time:
-            return
-        self._times[key] = time
-        heappush(self._heap, (time, key))
-        if len(self._heap) > MIN_ENTRIES + 2 * len(self._times):
-            self._heap = [(begin, key) for key, begin in self._times.items()]
-            heapify(self._heap)
+        self._times[key], self._first = time, None
 
     def discard(self, key: str) -> None:
         """Forget a workload."""
-        self._times.pop(key, None)
+        if self._times.pop(key, None) is not None:
+            self._first = None
 
     def pop_begun(self, now: float) -> list[str]:
         """Remove and return the keys of the workloads whose begin time has come, in this order."""
-        begun: list[str] = []
-        while self._times and self.first <= now:
-            key = heappop(self._heap)[1]
-            del self._times[key]
-            begun.append(key)
-        return begun
-
-    def _drop_first_stale(self) -> None:
-        while self._heap and self._times.get(self._heap[0][1]) != self._heap[0][0]:
-            heappop(self._heap)
+        if self.first > now:
+            return []
+        begun = sorted((time, key) for key, time in self._times.items() if time <= now)
+        for _, key in begun:
+            self.discard(key)
+        return [key for _, key in begun]
