@@ -125,6 +125,11 @@ def uid_of(obj: Json) -> str:
     return obj["metadata"].get("uid", "")
 
 
+def observed_labels(obj: Json) -> Json:
+    """Return the labels of an object."""
+    return obj["metadata"].get("labels") or {}
+
+
 def object_version(obj: Json) -> int:
     """Return the resource version of an object as a number; 0 if it is not a number."""
     text: str = obj["metadata"].get("resourceVersion", "")

@@ -47,7 +47,7 @@ from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zonewise_common.k8s.nodeaffinity import Requirement
+    from zonewise_common.k8s.labels import Requirement
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed

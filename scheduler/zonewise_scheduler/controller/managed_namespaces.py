@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.k8s.labels import read_label_selector
-from zonewise_common.k8s.nodeaffinity import Requirement
+from zonewise_common.k8s.labels import Requirement, read_label_selector, selects
 from zonewise_common.kube.resources import NAMESPACES
+from zonewise_scheduler.controller.cluster_cache import observed_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,4 @@ def is_managed(
     if not requirements:
         return True
     obj = find(NAMESPACES, "", namespace)
-    own: Json = {} if obj is None else obj["metadata"].get("labels") or {}
-    labels = {_NAME_LABEL: namespace, **own}
-    return all(requirement.matches(labels.get(requirement.key)) for requirement in requirements)
+    return selects(requirements, {_NAME_LABEL: namespace, **({} if obj is None else observed_labels(obj))})

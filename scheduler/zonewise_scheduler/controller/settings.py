@@ -36,7 +36,7 @@ from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES, RESOUR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_common.k8s.nodeaffinity import Requirement
+    from zonewise_common.k8s.labels import Requirement
     from zonewise_scheduler.controller.jobs.job_kind import JobKind
     from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings

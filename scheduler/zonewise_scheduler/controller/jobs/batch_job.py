@@ -27,7 +27,12 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobPatch, StartConflict
 from zonewise_scheduler.controller.jobs.job_completion import completions_done, is_job_done
 from zonewise_scheduler.controller.jobs.job_deadline import SUBMITTED_DEADLINE_ANNOTATION, submitted_deadline
-from zonewise_scheduler.controller.jobs.job_fields import annotation_of, condition_message, read_strictly
+from zonewise_scheduler.controller.jobs.job_fields import (
+    annotation_of,
+    annotations_of,
+    condition_message,
+    read_strictly,
+)
 from zonewise_scheduler.controller.jobs.pod_set_info import merge_pod_set_info, restore_template
 from zonewise_scheduler.controller.merge_patch import merge_patch
 from zonewise_scheduler.quota.api.job_pod_sets import BOOLS, JOB_CONTROLLER_LABELS, pods_at_a_time, read_job_pod_set
@@ -88,7 +93,7 @@ class BatchJob:
             body = {"metadata": {"annotations": {STOPPING_ANNOTATION: "true"}}, "spec": {"suspend": True}}
             return JobPatch("stop: suspend", body)
         change = self._restoring_change(job, original)
-        annotations = [name for name in _START_ANNOTATIONS if name in _annotations(job)]
+        annotations = [name for name in _START_ANNOTATIONS if name in annotations_of(job)]
         if (not change and not annotations) or _has_pods(job):
             return None
         if object_in(job, "status", "").get("startTime") is not None:
@@ -157,7 +162,7 @@ class BatchJob:
         restored = {**spec, "template": template}
         if pod_set.min_count is not None and read_strictly(spec, pods_at_a_time) != pod_set.pods:
             restored |= _counts(job, pod_set.pods)
-        if SUBMITTED_DEADLINE_ANNOTATION in _annotations(job):
+        if SUBMITTED_DEADLINE_ANNOTATION in annotations_of(job):
             restored["activeDeadlineSeconds"] = submitted_deadline(job)
         return merge_patch(spec, restored)
 
@@ -172,10 +177,6 @@ def is_stopping(job: Json) -> bool:
 
 def _is_held(job: Json) -> bool:
     return read_strictly(job, lambda reader: reader.child("spec").flag("suspend", default=False))
-
-
-def _annotations(job: Json) -> Json:
-    return object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
 
 
 def _is_suspension_confirmed(job: Json) -> bool:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from math import ceil, inf
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import object_in
-from zonewise_scheduler.controller.jobs.job_fields import read_strictly
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, read_strictly
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
@@ -36,7 +35,7 @@ def deadline_patch(job: Json, walltime: float) -> Json:
 
 def submitted_deadline(job: Json) -> int | None:
     """Return the activeDeadlineSeconds that the user declared; None: none. Raises FieldError for an invalid job."""
-    annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
+    annotations = annotations_of(job)
     text = annotations.get(SUBMITTED_DEADLINE_ANNOTATION)
     if text is None:
         return read_strictly(job, lambda reader: reader.child("spec").count("activeDeadlineSeconds"))

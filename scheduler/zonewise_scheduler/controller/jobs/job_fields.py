@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, string_in
+from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,10 +26,24 @@ def read_strictly(obj: Mapping[str, object], read: Callable[[FieldReader], T]) -
     return value
 
 
+def labels_of(obj: Json) -> Json:
+    """Return the labels of an object. Raises FieldError for invalid metadata."""
+    return object_in(object_in(obj, "metadata", ""), "labels", "metadata.")
+
+
+def annotations_of(obj: Json) -> Json:
+    """Return the annotations of an object. Raises FieldError for invalid metadata."""
+    return object_in(object_in(obj, "metadata", ""), "annotations", "metadata.")
+
+
+def queue_name(obj: Json) -> str:
+    """Return the LocalQueue that an object specifies; "": none. Raises FieldError."""
+    return string_in(labels_of(obj), QUEUE_LABEL, "metadata.labels.")
+
+
 def annotation_of(job: Json, name: str) -> str:
     """Return an annotation of a job; "" if there is none. Raises FieldError for invalid metadata."""
-    annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
-    return string_in(annotations, name, "metadata.annotations.")
+    return string_in(annotations_of(job), name, "metadata.annotations.")
 
 
 def parse_object(text: str) -> Json:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, string_in
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.controller.jobs.job_fields import queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -49,7 +49,7 @@ def has_queued_owner(
     while (uid := _managed_owner_uid(obj, managed_kinds)) is not None and uid not in seen:
         seen.add(uid)
         owner = find(uid)
-        if owner is None or manages_without_queue_name or _labels(owner).get(QUEUE_LABEL):
+        if owner is None or manages_without_queue_name or queue_name(owner):
             return True
         obj = owner
     return False
@@ -63,7 +63,3 @@ def _managed_owner_uid(obj: Json, managed_kinds: Container[tuple[str, str]]) -> 
         if owner.get("controller") is True and kind in managed_kinds:
             return string_in(owner, "uid", "metadata.ownerReferences.")
     return None
-
-
-def _labels(obj: Json) -> Json:
-    return object_in(object_in(obj, "metadata", ""), "labels", "metadata.")

@@ -27,7 +27,7 @@ from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from zonewise_common.k8s.nodeaffinity import Requirement
+    from zonewise_common.k8s.labels import Requirement
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.types import Json

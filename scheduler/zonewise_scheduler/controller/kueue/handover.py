@@ -52,7 +52,7 @@ from zonewise_scheduler.controller.writing.outcome import attempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from zonewise_common.k8s.nodeaffinity import Requirement
+    from zonewise_common.k8s.labels import Requirement
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter

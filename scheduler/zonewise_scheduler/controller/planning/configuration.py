@@ -22,7 +22,7 @@ from zonewise_common.kube.resources import (
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
 )
-from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
+from zonewise_scheduler.controller.cluster_cache import object_version, observed_labels, uid_of
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
@@ -173,7 +173,7 @@ class ConfigurationObjects:
             self._changed_namespaces.clear()
             feed.configure(
                 {field: self.objects(resource) for resource, field in _FIELDS.items()},
-                {obj["metadata"]["name"]: _labels(obj) for obj in self.objects(NAMESPACES)},
+                {obj["metadata"]["name"]: observed_labels(obj) for obj in self.objects(NAMESPACES)},
             )
         return changed
 
@@ -181,8 +181,8 @@ class ConfigurationObjects:
         """Feed the planner the namespaces that have changed since it was last fed; return whether any has."""
         names, self._changed_namespaces = sorted(self._changed_namespaces), set()
         if names:
-            objects = {name: self.find(NAMESPACES, "", name) for name in names}
-            feed.change_namespaces({name: None if obj is None else _labels(obj) for name, obj in objects.items()})
+            objects = ((name, self.find(NAMESPACES, "", name)) for name in names)
+            feed.change_namespaces({name: None if obj is None else observed_labels(obj) for name, obj in objects})
         return bool(names)
 
     def _note_change(self, key: ObjectKey) -> None:
@@ -213,13 +213,9 @@ def _default_class(classes: Iterable[Json]) -> str:
     return min(_values(defaults).items(), key=lambda item: item[1])[0] if defaults else ""
 
 
-def _labels(obj: Json) -> dict[str, str]:
-    return obj["metadata"].get("labels") or {}
-
-
 def _decides(resource: Resource, obj: Json) -> Json:
     if resource == NAMESPACES:
-        return _labels(obj)
+        return observed_labels(obj)
     annotations: Json = obj["metadata"].get("annotations") or {}
     return {
         "annotations": {name: value for name, value in annotations.items() if name.startswith(_OWN_DOMAIN)},

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
-from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of, workload_owner_uid
+from zonewise_scheduler.controller.cluster_cache import (
+    WorkloadIndex,
+    observed_labels,
+    owner_uid,
+    uid_of,
+    workload_owner_uid,
+)
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
@@ -93,8 +99,7 @@ class JobReconciler:
         """Check the jobs that name one of these WorkloadPriorityClasses for next writes."""
         for key in self.by_uid.values() if names else ():
             job = self._find(key)
-            labels: Json = {} if job is None else job["metadata"].get("labels") or {}
-            if labels.get(PRIORITY_CLASS_LABEL) in names:
+            if job is not None and observed_labels(job).get(PRIORITY_CLASS_LABEL) in names:
                 self._dirty[key] = None
 
     def mark_unmanaged(self) -> None:
@@ -175,5 +180,4 @@ class JobReconciler:
 
 
 def _queue_of(job: Json) -> str:
-    labels: Json = job["metadata"].get("labels") or {}
-    return str(labels.get(QUEUE_LABEL) or "")
+    return str(observed_labels(job).get(QUEUE_LABEL) or "")

@@ -9,6 +9,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, strings_in
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, labels_of, queue_name
 from zonewise_scheduler.controller.jobs.rayjob import ADAPTER as RAY_JOBS
 from zonewise_scheduler.controller.jobs.rayjob import uses_existing_cluster
 from zonewise_scheduler.controller.jobs.registry import group_kind
@@ -30,10 +31,7 @@ from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, w
 from zonewise_scheduler.controller.webhooks.rules import (
     LEADER_WORKER_SET,
     POD,
-    annotations_of,
     belongs_to_job,
-    labels_of,
-    queue_name,
 )
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS_LABEL

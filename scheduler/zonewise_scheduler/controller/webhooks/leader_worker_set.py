@@ -9,12 +9,12 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.controller.jobs.job_fields import queue_name
 from zonewise_scheduler.controller.pods.group_owner import LEADER, WORKER
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_OFFSET_ANNOTATION, ROLE_HASH_ANNOTATION
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.field_checks import problem
 from zonewise_scheduler.controller.webhooks.queued_templates import mark_template, queue_changes
-from zonewise_scheduler.controller.webhooks.rules import queue_name
 from zonewise_scheduler.quota.api.job_pod_sets import POD_SET_GROUP
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.controller.jobs.job_fields import labels_of, queue_name
 from zonewise_scheduler.controller.webhooks.field_checks import check_class_remains, label_field, problem
-from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 

@@ -9,11 +9,11 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.controller.jobs.job_fields import labels_of, queue_name
 from zonewise_scheduler.controller.pods.pod_names import PARENT_ANNOTATION, STATEFUL_SET_PARENT
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.controller.webhooks.field_checks import check_object_name, label_field, problem
 from zonewise_scheduler.controller.webhooks.queued_templates import QUEUE_LABELS, mark_template, queue_changes
-from zonewise_scheduler.controller.webhooks.rules import labels_of, queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

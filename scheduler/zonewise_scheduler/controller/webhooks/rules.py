@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.fields import object_in, objects_in, string_in
+from zonewise_common.k8s.fields import object_in, objects_in
 from zonewise_common.kube.resources import LEADER_WORKER_SETS
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, queue_name
 from zonewise_scheduler.controller.jobs.managed_owner import has_managed_owner, has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import group_kind
 from zonewise_scheduler.controller.pods.group_owner import leader_worker_pod_sets
 from zonewise_scheduler.controller.pods.pod_names import WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.status import has_quota
-from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,21 +47,6 @@ class AdmissionRules(NamedTuple):
     """Returns whether the jobs of a namespace are queued. Several threads call it."""
     manages_without_queue_name: bool = False
     """The setting manageJobsWithoutQueueName. If it is true, jobs without a queue are suspended too."""
-
-
-def labels_of(obj: Json) -> Json:
-    """Return the labels of an object. Raises FieldError for invalid metadata."""
-    return object_in(object_in(obj, "metadata", ""), "labels", "metadata.")
-
-
-def annotations_of(obj: Json) -> Json:
-    """Return the annotations of an object. Raises FieldError for invalid metadata."""
-    return object_in(object_in(obj, "metadata", ""), "annotations", "metadata.")
-
-
-def queue_name(obj: Json) -> str:
-    """Return the LocalQueue that an object specifies; "": none. Raises FieldError."""
-    return string_in(labels_of(obj), QUEUE_LABEL, "metadata.labels.")
 
 
 def belongs_to_job(obj: Json, namespace: str, rules: AdmissionRules) -> bool:

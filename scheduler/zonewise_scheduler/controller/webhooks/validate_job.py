@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, labels_of, queue_name
 from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
@@ -25,11 +26,8 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
 from zonewise_scheduler.controller.webhooks.leader_worker_set import leader_worker_set_problems
 from zonewise_scheduler.controller.webhooks.rules import (
     LEADER_WORKER_SET,
-    annotations_of,
     belongs_to_job,
     is_suspended,
-    labels_of,
-    queue_name,
 )
 from zonewise_scheduler.controller.webhooks.topology_requests import check_pod_sets, check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, labels_of
 from zonewise_scheduler.controller.pods.pod_names import GROUP_NAME_LABEL, GROUP_TOTAL_ANNOTATION, MANAGED_LABEL
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
@@ -15,7 +16,6 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     problem,
     whole_number,
 )
-from zonewise_scheduler.controller.webhooks.rules import annotations_of, labels_of
 from zonewise_scheduler.controller.webhooks.topology_requests import check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.labels import selects
 from zonewise_common.k8s.taints import find_matching_untolerated_taint
 from zonewise_scheduler.quota.api.amount import hash_resource_name, minus, plus
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
@@ -34,9 +35,8 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
 from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from zonewise_common.k8s.labels import Requirement
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
     from zonewise_scheduler.quota.api.workload_types import Amounts, PodSet, Usage, Workload
@@ -246,7 +246,7 @@ def check_pod_set_and_flavor_match_for_tas(
 
 
 def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
-    if not _all_match((requirement for requirement in pod_set.node_selector if requirement.key in labels), labels):
+    if not selects((requirement for requirement in pod_set.node_selector if requirement.key in labels), labels):
         return False
     if pod_set.required_terms is None:
         return True
@@ -254,11 +254,7 @@ def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
         [requirement for requirement in term.match_expressions if requirement.key in labels]
         for term in pod_set.required_terms
     ]
-    return not all(terms) or any(_all_match(term, labels) for term in terms)
-
-
-def _all_match(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    return all(requirement.matches(labels.get(requirement.key)) for requirement in requirements)
+    return not all(terms) or any(selects(term, labels) for term in terms)
 
 
 # --- quota

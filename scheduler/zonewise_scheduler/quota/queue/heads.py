@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.labels import selects
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -51,6 +53,4 @@ def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> b
     """Return whether a queue admits workloads of a namespace with these labels; None if every namespace matches."""
     if spec.namespace_selector is None:
         return False
-    return labels is None or all(
-        requirement.matches(labels.get(requirement.key)) for requirement in spec.namespace_selector
-    )
+    return labels is None or selects(spec.namespace_selector, labels)
