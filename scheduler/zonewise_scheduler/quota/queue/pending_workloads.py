@@ -168,24 +168,21 @@ class PendingWorkloads:
     def _count_before(self, key: str, local_queue_usage: Mapping[str, float]) -> int:
         """Return the number of workloads before one, apart from the sticky preemptor's precedence."""
         entry = self._entries.get(key)
-        queued = self._queued_rank(self._inadmissible_alone[key]) if entry is None else self._queued_entry(entry)
+        queued = self._queued(self._inadmissible_alone[key]) if entry is None else self._queued(*entry[:2])
         return self._read_order().count_before(queued, local_queue_usage)
 
     def _read_order(self) -> RankOrder:
         if self._order is None:
-            alone = map(self._queued_rank, self._inadmissible_alone.values())
-            self._order = RankOrder([*map(self._queued_entry, self._entries.values()), *alone])
+            alone = map(self._queued, self._inadmissible_alone.values())
+            self._order = RankOrder([*(self._queued(*entry[:2]) for entry in self._entries.values()), *alone])
         return self._order
 
-    def _queued_rank(self, workload: Workload) -> QueuedRank:
-        return QueuedRank(self._local_queue(workload), self._rank(workload))
+    def _queued(self, workload: Workload, rank: Rank | None = None) -> QueuedRank:
+        return QueuedRank(self._local_queue(workload), rank or self._rank(workload))
 
-    def _queued_entry(self, entry: PendingEntry) -> QueuedRank:
-        return QueuedRank(self._local_queue(entry.workload), entry.rank)
-
-    def _note_change(self, queued: QueuedRank, *, added: bool) -> None:
+    def _note_change(self, workload: Workload, rank: Rank | None = None, *, added: bool) -> None:
         if self._order is not None:
-            self._order.note(queued, added=added)
+            self._order.note(self._queued(workload, rank), added=added)
             if self._order.is_outdated:
                 self._order = None
 
@@ -331,7 +328,7 @@ class PendingWorkloads:
         selected = {name: selects(name) for name in {workload.namespace for workload in alone.values()}}
         for key, workload in alone.items():
             if selected[workload.namespace] and workload.begin_at <= now:
-                self._note_change(self._queued_rank(workload), added=False)
+                self._note_change(workload, added=False)
                 self._insert(workload)
             else:
                 self._inadmissible_alone[key] = workload
@@ -406,8 +403,7 @@ class PendingWorkloads:
             group = shape.by_walltime[workload.walltime] = WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
         entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
-        if self._order is not None:
-            self._note_change(self._queued_entry(entry), added=True)
+        self._note_change(workload, rank, added=True)
         heappush(group.ranks, rank)
         if group.ranks[0] is rank:
             shape.first = None
@@ -434,8 +430,7 @@ class PendingWorkloads:
         if entry is None:
             return None
         workload, rank = entry.workload, entry.rank
-        if self._order is not None:
-            self._note_change(self._queued_entry(entry), added=False)
+        self._note_change(workload, rank, added=False)
         if self._group(entry).ranks[0] is rank:
             shape = self._own(entry.shape)
             shape.first = None
@@ -454,12 +449,12 @@ class PendingWorkloads:
     def _hold_alone(self, workload: Workload) -> None:
         """Make a workload inadmissible for a reason of its own."""
         self._inadmissible_alone[workload.key] = workload
-        self._note_change(self._queued_rank(workload), added=True)
+        self._note_change(workload, added=True)
 
     def _remove_alone(self, key: str) -> Workload | None:
         workload = self._inadmissible_alone.pop(key, None)
         if workload is not None:
-            self._note_change(self._queued_rank(workload), added=False)
+            self._note_change(workload, added=False)
         return workload
 
     def _push_head(self, shape: ShapeGroup) -> None:
