@@ -21,7 +21,7 @@ MAX_ADVANCE_RESERVATIONS = 16
 def reserve_in_advance(state: PlannerState) -> list[str]:
     """Reserve a start for the workloads with a begin time that have none and may have one; return their keys.
 
-    A workload for which no start is found is tried again with those of which this holds after a due reservation.
+    If no start is found for a workload, the next retry of workloads without a start tries it again.
     """
     untried = [key for key, is_tried in state.unreserved.items() if not is_tried]
     if not untried:

@@ -24,11 +24,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.backfill.begin_times import BeginTimes
 from zonewise_scheduler.backfill.cohort_index import CohortIndex
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
-from zonewise_scheduler.backfill.planner_state import (
-    note_begin_time,
-    release_reservation,
-    review_running,
-)
+from zonewise_scheduler.backfill.planner_state import note_begin_time, release_reservation, review_running
 from zonewise_scheduler.backfill.queue_router import (
     InadmissibleWorkload,
     QueueRouter,

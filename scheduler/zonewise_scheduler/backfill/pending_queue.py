@@ -142,7 +142,7 @@ class PendingQueue:
             key = reservation.workload.key
             if reservation.start <= now and (key not in tries or tries[key] < admissions):
                 return key
-            if reservation.head.workload.begin_at <= now:  # an advance reservation is none of a due workload
+            if reservation.head.workload.begin_at <= now:  # advance reservations do not count in the depth
                 reserved.add(key)
         if not may_reserve or not self._policy.reserves or len(reserved) >= self._depth:
             return ""

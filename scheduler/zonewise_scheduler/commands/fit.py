@@ -70,7 +70,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _read_nodes(objects: Iterable[tuple[str, Json]]) -> dict[str, NodeInfo]:
-    """Return the Nodes among objects, each with its file, by name. Raises CommandError."""
+    """Return the Nodes among objects by name; each object comes with its file. Raises CommandError."""
     from zonewise_common.k8s.fields import FieldError
     from zonewise_scheduler.nodes.node.node_info import read_node_info
 

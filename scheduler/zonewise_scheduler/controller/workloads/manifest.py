@@ -15,7 +15,7 @@ from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
-from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, read_begin
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, begin_annotation
 from zonewise_scheduler.quota.api.declared_walltime import (
     MAX_RUN_ANNOTATION,
     read_max_execution_time,
@@ -72,8 +72,8 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
-    if read_begin(metadata):
-        annotations[BEGIN_ANNOTATION] = metadata.pairs("annotations")[BEGIN_ANNOTATION]
+    if begin := begin_annotation(metadata):
+        annotations[BEGIN_ANNOTATION] = begin
     if gates := metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION):
         annotations[ADMISSION_GATES_ANNOTATION] = gates
     spec: Json = {
@@ -119,7 +119,7 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
         raise FieldError(field, problem)
     wanted = {
         MAX_RUN_ANNOTATION: None if walltime == inf else str(int(walltime)),
-        BEGIN_ANNOTATION: metadata.pairs("annotations")[BEGIN_ANNOTATION] if read_begin(metadata) else None,
+        BEGIN_ANNOTATION: begin_annotation(metadata),
         ADMISSION_GATES_ANNOTATION: metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION) or None,
     }
     observed = FieldReader(workload, "", []).child("metadata").pairs("annotations")

@@ -33,6 +33,12 @@ def read_begin(metadata: FieldReader) -> float:
         ) from error
 
 
+def begin_annotation(metadata: FieldReader) -> str | None:
+    """Return the annotation with the begin time, None if it is absent; raise FieldError if it is invalid."""
+    read_begin(metadata)
+    return metadata.pairs("annotations").get(BEGIN_ANNOTATION)
+
+
 def read_advance_reservations(obj: Mapping[str, Any], problems: list[str]) -> bool:
     """Return whether a ClusterQueue makes advance reservations; report only its own problems."""
     metadata = FieldReader(obj, "", []).child("metadata")  # the reader of the queue reports the other problems
