@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.health.types import LinkReading
-from zonewise.machine.collectors.pci.functions import LINK_WIDTHS
+from zonewise.machine.collectors.gpu.amd_ras import AMDGPU
+from zonewise.machine.collectors.pci.functions import DEVICES, LINK_WIDTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
-DEVICES = "sys/bus/pci/devices"
-_AMD = "amdgpu"
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 
 
@@ -35,7 +34,7 @@ def upstream_ports(machine: Machine, addresses: Iterable[str]) -> frozenset[str]
     function or switch directly below it. A switch with nothing but AMD GPUs is left out as well: it may be on the card
     of one, whose driver powers lanes down (drivers/gpu/drm/amd/pm, pp_dpm_pcie).
     """
-    bridges = {function.address: function.bridges for function in machine.pci if function.driver != _AMD}
+    bridges = {function.address: function.bridges for function in machine.pci if function.driver != AMDGPU}
     return frozenset(port for address in addresses for port in bridges.get(address, ())[-2::-2])
 
 
@@ -45,7 +44,7 @@ def attainable_links(machine: Machine, addresses: Iterable[str]) -> dict[str, Li
     links: dict[str, LinkReading] = {}
     for function in filter(None, map(functions.get, addresses)):
         port = functions.get(function.parent or "")
-        if port is not None and function.link is not None and port.link is not None and function.driver != _AMD:
+        if port is not None and function.link is not None and port.link is not None and function.driver != AMDGPU:
             speeds, widths = zip(
                 *((link.max_speed_gts, link.max_width) for link in (function.link, port.link)), strict=True
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors.gpu.amd_ras import MEMORY_BLOCK, error_counts, is_asleep, ras_files
+from zonewise.machine.collectors.gpu.amd_ras import AMDGPU, MEMORY_BLOCK, error_counts, is_asleep, ras_files
 from zonewise.machine.collectors.gpu.drm import KFD, drm_numbers, module_version, natural_number
 from zonewise.machine.collectors.gpu.kfd import KfdGpu, kfd_gpus, xgmi_links
 from zonewise.machine.collectors.pci.functions import DEVICES
@@ -16,7 +16,6 @@ from zonewise.machine.model.gpu import Gpu, Health, Partition, XgmiPeer
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-_DRIVER = "amdgpu"
 _PLATFORM = "sys/devices/platform"
 _PARTITION_DEVICE = re.compile(r"amdgpu_xcp_\d{1,4}")
 _RENDER_NODE = re.compile(r"renderD(\d{1,4})")
@@ -66,7 +65,7 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
         return gpus
     compute = _compute(read, [gpu.address for gpu in own if gpu.address], pci_is_known=pci_is_known)
     added = [_listed(read, address) for address in compute] if not pci_is_known else []
-    version = module_version(read, _DRIVER) if own or added else None
+    version = module_version(read, AMDGPU) if own or added else None
     addresses = {node.node: address for address, partition in compute.items() for node in partition.nodes}
     return tuple(
         _enriched(read, gpu, compute.get(gpu.address), addresses, version)
@@ -79,7 +78,7 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
 def _listed(read: Reader, address: str) -> Gpu:
     read.problem(DEVICES, f"lists nothing, and the driver has a GPU at {address}", "the data of the driver")
     read.source(f"gpus.{address}", KFD, address, "domain and location_id of its node")
-    return Gpu(address, None, "amd", None, None, None, _DRIVER, None, None, None)
+    return Gpu(address, None, "amd", None, None, None, AMDGPU, None, None, None)
 
 
 def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[str, _Compute]:
@@ -117,13 +116,13 @@ def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, addresses: dict[
         vbios=read.text(f"{path}/vbios_version", fact=f"{fact}.vbios"),
         partition=_partition(read, path, fact),
         health=_health(read, path, fact),
-        driver_version=version if gpu.driver == _DRIVER else None,
+        driver_version=version if gpu.driver == AMDGPU else None,
         minor=minor,
         number=number,
     )
     if compute is not None:
         gpu = _computing(read, gpu, compute, addresses)
-    if gpu.memory is None and gpu.driver == _DRIVER:
+    if gpu.memory is None and gpu.driver == AMDGPU:
         what = "contains nothing" if "mem_info_vram_total" in attributes else "is absent"
         read.problem(f"{path}/mem_info_vram_total", what, f"memory of {gpu.address} is unknown")
     return gpu

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
+AMDGPU = "amdgpu"
 MEMORY_BLOCK = "umc"
 _FILE = re.compile(r"(?P<counted>\w+)_err_count|aca_(?P<banked>\w+)")
 _ERRORS = re.compile(r"^(ue|ce): (\d{1,19})$", re.MULTILINE)
