@@ -60,9 +60,11 @@ def url(cluster: PageCluster) -> Iterator[str]:
 
 
 def show(window: Browser, url: str, address: str = "#/cluster") -> None:
+    """Open a view, and wait until it is drawn: the page is connected a frame before."""
     window.open("about:blank")
     window.open(f"{url}/page/{address}")
     window.until("document.querySelector('#connection').dataset.state == 'live'")
+    window.until("performance.getEntriesByName('zonewise-first-view').length")
 
 
 def text(window: Browser) -> str:
@@ -226,7 +228,6 @@ def test_a_lost_connection_is_restored_automatically(window: Browser, cluster: P
 def test_the_keyboard_suffices(window: Browser, url: str) -> None:
     """Arrow keys select a node, which is described in words and can be opened; the search finds a job."""
     show(window, url)
-    window.until("document.querySelector('canvas') !== null")
     window.run("document.querySelector('canvas').focus()")
     window.type("canvas", "ArrowRight")
     first = window.run("return document.querySelector('aside').innerText")
