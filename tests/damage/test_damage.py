@@ -68,16 +68,27 @@ def known_facts(document: dict[str, Any]) -> Counter[str]:
     return counts
 
 
-MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info", "sys/class/infiniband/rxe0/fw_ver"})
-"""Files that kernels or drivers may lack, or that a tool added: no other file shows that they existed."""
+PCI_LIST = "proc/bus/pci/devices"
+"""A kernel without PCI lacks this file, and on a machine without PCI functions it is empty."""
+MAY_BE_ABSENT = frozenset(
+    {
+        PCI_LIST,
+        "proc/hwloc-nofile-info",
+        "sys/class/infiniband/qib0/sys_image_guid",
+        "sys/class/infiniband/rxe0/fw_ver",
+    }
+)
+"""Files that kernels, drivers or collections of files may lack, or that a tool added: no other file shows that they
+existed."""
 
 
 def is_plausible(path: str, damage: Damage, files: Files) -> bool:
     """Return whether an undamaged machine could look like this, so that unknown facts are not necessarily losses."""
     if damage.kind == "content":
-        return damage.content in NO_VALUE
+        return damage.content in NO_VALUE or (not damage.content and path == PCI_LIST)
     if damage.kind == "cut" and not is_directory(path, files):
-        return files.read(path)[: damage.length].endswith(b"\n")
+        kept = files.read(path)[: damage.length]
+        return kept.endswith(b"\n") or (not kept and path == PCI_LIST)
     return damage.kind == DELETE and (path in MAY_BE_ABSENT or is_directory(path, files))
 
 
