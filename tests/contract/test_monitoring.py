@@ -17,7 +17,7 @@ import yaml
 from support.agents import NODE, new_site
 from support.disk import lay_out
 from support.extender import Caller, build_pod, new_cluster, plain_nrt, running_extender
-from support.live_cluster import simulated_live_cluster
+from support.live_cluster import WORKLOADS, simulated_live_cluster
 from support.manifests import MANIFESTS
 from support.programs import dying_with_us
 from support.queue_objects import cluster_queue_spec
@@ -137,7 +137,7 @@ def extender_target(directory: Path) -> Generator[Target]:
 
 @contextlib.contextmanager
 def controller_target() -> Generator[Target]:
-    """Run a controller with a Cohort, in whose queue some jobs are admitted and others wait."""
+    """Run a controller with a Cohort, in whose queue some jobs are admitted, one is evicted and others wait."""
     with simulated_live_cluster() as cluster:
         cluster.add_nodes(2)
         cluster.create("resourceflavors", "ResourceFlavor", "all", {})
@@ -145,12 +145,17 @@ def controller_target() -> Generator[Target]:
         spec = cluster_queue_spec({"cpu": "8"}, "all", cohortName="everyone")
         cluster.create("clusterqueues", "ClusterQueue", "queue", spec)
         cluster.create("namespaces/default/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"})
-        for index in range(4):
-            cluster.submit(f"job-{index}", 4, run=3600)
+        jobs = [f"job-{index}" for index in range(4)]
+        for name in jobs:
+            cluster.submit(name, 4, run=3600)
         with cluster.controller("--metrics-listen", "127.0.0.1:0") as controller:
             controller.until(lambda: "serving on port" in controller.said)
             port = int(controller.said.rpartition("serving on port ")[2].split()[0].strip('"}'))
-            eventually(lambda: cluster.running_pods("job-0"))
+            eventually(lambda: any(cluster.running_pods(name) for name in jobs))
+            evicted = next(entry for entry in cluster.workloads() if "admission" in entry.get("status", {}))
+            path = f"{WORKLOADS}/{evicted['metadata']['name']}"
+            cluster.api.patch(path, {"spec": {"active": False}}).ok()
+            eventually(lambda: "admission" not in cluster.api.get(path).ok()["status"])
             yield Target("controller", port, monitor="queue/components/pod-monitor")
 
 
