@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-pytestmark = pytest.mark.long
-
 RULES = sorted(MANIFESTS.rglob("alerts/rules.yaml"))
 
 
