@@ -87,6 +87,7 @@ class Mainframe(NamedTuple):
     dispatching: str | None = None
     """How the hypervisor spreads virtual CPUs: "horizontal" or "vertical"."""
     drawers: int | None = None
+    """0 on a machine without drawers; `books_per_drawer` is then the number of its books."""
     books_per_drawer: int | None = None
     sockets_per_book: int | None = None
     cores_per_socket: int | None = None
@@ -154,7 +155,7 @@ class CoreKind(NamedTuple):
     model: str | None = None
     """The core's name if it differs by kind ("Cortex-A510")."""
     capacity: int | None = None
-    """cpu_capacity: compute power in 1024ths of the fastest core's."""
+    """cpu_capacity: compute power in 1024ths of the fastest core's; every one of them has it, favoured ones more."""
     max_mhz: float | None = None
     """The frequency that the fastest of them reaches."""
     common_max_mhz: float | None = None

@@ -116,7 +116,7 @@ def _core_kind(kind: CpuKind, label: str | None, limits: dict[int, Limits], capa
         label,
         kind.cpus,
         model=kind.traits.design,
-        capacity=max((capacities[cpu] for cpu in kind.cpus if cpu in capacities), default=None),
+        capacity=min((capacities[cpu] for cpu in kind.cpus if cpu in capacities), default=None),
         max_mhz=max(maxima, default=None),
         common_max_mhz=min(maxima, default=None),
         min_mhz=min((limit.minimum for limit in members if limit.minimum is not None), default=None),

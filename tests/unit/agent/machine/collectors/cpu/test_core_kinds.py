@@ -158,6 +158,16 @@ def test_arm() -> None:
     ]
 
 
+def test_favoured_cores_of_a_design() -> None:
+    """As with frequencies, the capacity of a kind is one that all of its CPUs have, as in hwloc."""
+    tree = with_parts(eight_cpus(), {"0-3": "d87", "4-7": "d85"})
+    machine = healthy(with_capacities(tree, {"0-1": 718, "2-3": 731, "4-5": 997, "6": 1017, "7": 1024}))
+    assert [(kind.kind, str(kind.cpus), kind.capacity) for kind in machine.core_kinds] == [
+        ("efficiency", "0-3", 718),
+        ("performance", "4-7", 997),
+    ]
+
+
 def test_arm_without_cpuinfo() -> None:
     """If /proc/cpuinfo lacks the design, the register of each core has it."""
     tree = with_capacities(eight_cpus(), {"0-3": 446, "4-7": 1024}) | {
