@@ -141,7 +141,7 @@ def _attribute(read: Reader, directory: str, name: str, field: str) -> str | Non
     if content is None:
         return None
     # a firmware string may have several lines; the first one is the name
-    text = content.decode("utf-8", "backslashreplace").lstrip().partition("\n")[0].strip("\0 \t")
+    text = content.decode("utf-8", "backslashreplace").lstrip().partition("\n")[0].strip("\0 \t\r")
     if not content.strip(b"\0"):
         read.problem(path, "is empty", f"{fact} is unknown")
     if not text:

@@ -377,10 +377,11 @@ def test_products(vendor: str, product: str, expected: str | None) -> None:
 
 
 def test_strings_of_several_lines_and_of_bytes() -> None:
-    """The first line is the name; bytes that are not text are shown escaped."""
+    """The first line is the name, without the carriage return of some firmware; bytes that are no text are escaped."""
     tree = dmi_tree() | {f"{DMI}/board_version": b"A03\nleftover\n", f"{DMI}/board_name": b"caf\xe9\n"}
-    firmware_facts = discover_host(tree).firmware
-    assert (firmware_facts.board_version, firmware_facts.board) == ("A03", "caf\\xe9")
+    machine = discover_host(tree | {f"{DMI}/bios_version": b".0b\r\n"})
+    assert (machine.firmware.board_version, machine.firmware.board) == ("A03", "caf\\xe9")
+    assert (machine.firmware.bios_version, machine.problems) == (".0b", ())
 
 
 def test_a_device_tree() -> None:
