@@ -74,16 +74,11 @@ def ratios(machine: Machine, each: CpuType) -> Ratios:
     threads, cores, sockets = len(each.cpus) // len(each.cores), len(each.cores), len(each.sockets)
     books, drawers = len(each.books), len(each.drawers)
     frame = machine.mainframe
-    if frame is not None and frame.drawers:
-        return Ratios(
-            threads,
-            frame.cores_per_socket or 0,
-            None,
-            frame.sockets_per_book,
-            None,
-            frame.books_per_drawer,
-            frame.drawers,
-        )
+    if frame is not None and frame.cores_per_socket:
+        outer: tuple[int | None, ...] = (None, frame.books_per_drawer, frame.drawers)
+        if not frame.drawers:
+            outer = (frame.books_per_drawer, None, None)  # a machine without drawers contains its books directly
+        return Ratios(threads, frame.cores_per_socket, None, frame.sockets_per_book, *outer)
     if drawers:
         return Ratios(threads, cores // sockets, None, sockets // books, None, books // drawers, drawers)
     if books:
@@ -119,10 +114,13 @@ def physical_ids(machine: Machine, *, has_nodes: bool) -> dict[str, dict[str, st
     """Return the kernel's ids of each CPU's core, socket and NUMA node: "-" for -1, and no node without NUMA nodes."""
     collected: dict[str, dict[str, str]] = {}
     for core in machine.cores:
-        socket = "-" if core.package in (None, -1) else str(core.package)
-        node = str(core.zone) if has_nodes else ""
-        collected |= {str(cpu): {"Core": str(core.id), "Node": node, "Socket": socket} for cpu in core.cpus}
+        ids = {"Core": _printed(core.id), "Node": str(core.zone) if has_nodes else "", "Socket": _printed(core.package)}
+        collected |= {str(cpu): ids for cpu in core.cpus}
     return collected
+
+
+def _printed(kernel_id: int | None) -> str:
+    return "-" if kernel_id in (None, -1) else str(kernel_id)
 
 
 def groups(machine: Machine, *, has_nodes: bool) -> dict[str, list[str]]:
