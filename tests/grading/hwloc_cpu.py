@@ -16,12 +16,14 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise.machine.model.cpu import Cache
+    from zonewise.machine.model.cpu import Cache, Group
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.zone import Zone
 
 _MEMORY, _DISTANCE = "1001", "900"  # HWLOC_GROUP_KIND_MEMORY, HWLOC_GROUP_KIND_DISTANCE
 _CLUSTER = "222"
+_S390 = "110"  # HWLOC_GROUP_KIND_S390_BOOK
+_S390_DEPTHS = {"book": "0", "drawer": "1"}
 
 
 def by_cpus(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -66,17 +68,26 @@ def clusters(machine: Machine) -> list[dict[str, Any]]:
 
 
 def kinds(machine: Machine) -> list[dict[str, Any]]:
-    """Return the kinds of CPU: the frequency is one that all CPUs of a kind reach, the efficiency is the capacity."""
+    """Return the kinds of CPU: the frequency is one that all CPUs of a kind reach, the efficiency is the capacity.
+
+    If the designs of ARM's cores separate the kinds, hwloc prints the part numbers instead of frequencies.
+    """
     collected: list[dict[str, Any]] = []
     for kind in machine.core_kinds:
-        values = {
-            "FrequencyMaxMHz": kind.common_max_mhz,
-            "FrequencyBaseMHz": kind.base_mhz,
-            "LinuxCapacity": kind.capacity,
-        }
-        infos = {name: str(int(value)) for name, value in values.items() if value is not None}
+        part = _part(machine, kind.model)
+        infos = {} if part is None else {"CPUPart": part}
+        values = {"FrequencyMaxMHz": kind.common_max_mhz, "FrequencyBaseMHz": kind.base_mhz} if not infos else {}
+        values["LinuxCapacity"] = kind.capacity
+        infos |= {name: str(int(value)) for name, value in values.items() if value is not None}
         collected.append({"cpus": str(kind.cpus), "efficiency": infos.get("LinuxCapacity"), "infos": infos})
     return by_cpus(collected)
+
+
+def _part(machine: Machine, core_name: str | None) -> str | None:
+    """Return the part number of a core of the machine's designer; None for a core without a name."""
+    designers = (implementer for implementer in IMPLEMENTERS.values() if implementer.name == machine.model.vendor)
+    numbers = (part for designer in designers for part, name in designer.parts.items() if name == core_name)
+    return next((f"{part:#x}" for part in numbers), None)
 
 
 def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
@@ -101,8 +112,10 @@ def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
 
 
 def groups(machine: Machine) -> list[dict[str, Any]]:
-    """Return the groups that hwloc creates around NUMA nodes."""
+    """Return s390's books and drawers, and the groups that hwloc creates around NUMA nodes."""
     objects = _objects(machine) | {cluster.cpus for cluster in machine.clusters if len(cluster.cpus) > 1}
+    containers = [group for group in machine.groups if group.cpus not in objects]
+    objects |= {group.cpus for group in containers}
     collected: list[tuple[CpuSet, str, int]] = []
     for zone in machine.zones:
         cpus = _locality(zone, machine.zones)
@@ -118,9 +131,15 @@ def groups(machine: Machine) -> list[dict[str, Any]]:
         if cpus and cpus not in objects:
             collected.append((cpus, _DISTANCE, depth))
             objects.add(cpus)
-    return by_cpus(
+    around_nodes = [
         {"cpus": str(cpus), "kind": kind, "subkind": str(depth), "subtype": None} for cpus, kind, depth in collected
-    )
+    ]
+    return by_cpus(around_nodes + [_container(group) for group in containers])
+
+
+def _container(group: Group) -> dict[str, Any]:
+    depth = _S390_DEPTHS[group.kind]
+    return {"cpus": str(group.cpus), "kind": _S390, "subkind": depth, "subtype": group.kind.capitalize()}
 
 
 def _locality(zone: Zone, zones: tuple[Zone, ...]) -> CpuSet:
