@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 
-UNDEFINED = -1
-"""The id of a level that an architecture does not define (include/linux/topology.h); the mask of such a level is made
-up."""
+_UNDEFINED = frozenset({-1, 0xFFFF})
+"""The ids of a level that does not exist, whose mask is made up.
+
+-1 is that of an architecture without the level (include/linux/topology.h). x86 prints BAD_APICID for clusters if it does
+not know which CPUs share an L2; the mask is then that of the core (arch/x86/kernel/smpboot.c match_l2c()).
+"""
 
 
 class Level(NamedTuple):
@@ -80,9 +83,9 @@ class Levels:
     def defined_objects(self, level: Level) -> list[TopologyObject]:
         """Return the objects of a level, none if the architecture does not define it."""
         ends = (self.cpus.first(), max(self.cpus))
-        if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:
+        if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} <= _UNDEFINED:
             return []
-        return [item for item in self.objects(level) if item.id != UNDEFINED or len(item.cpus) > 1]
+        return [item for item in self.objects(level) if item.id not in _UNDEFINED or len(item.cpus) > 1]
 
     def sets(self, level: Level) -> list[Shared]:
         """Return the CPU sets of a level, ascending by first CPU."""

@@ -151,6 +151,13 @@ def test_levels_that_an_architecture_does_not_define() -> None:
     }
 
 
+def test_clusters_that_x86_does_not_know() -> None:
+    """Id 65535 means that x86 does not know the CPUs of an L2: the mask is that of the core, and no cluster exists."""
+    tree = topology_tree({"0,2": 0, "1,3": 1}, {"0-3": 0})
+    add_level(tree, "cluster_cpus", "cluster_id", {"0,2": 65535, "1,3": 65535})
+    assert healthy(tree, ONLY).clusters == ()
+
+
 def test_a_level_that_some_cores_lack() -> None:
     """Cores outside any cluster have id -1 and a mask of their own; the clusters of the other cores are listed."""
     tree = topology_tree({str(cpu): cpu for cpu in range(4)}, {"0-3": 0})
