@@ -136,7 +136,8 @@ class _SysfsCaches:
             return None
         size = self._first_value(sharers, index, "size", self.read.size) if "size" in files else None
         number = self._first_value(sharers, index, "id", self.read.integer) if "id" in files else None
-        return _CacheReading(Cache(level, kind, size, shared.cpus, number), shared.path)
+        # kernels before 3.18 print an unknown size as 0, newer ones have no such file (drivers/base/cacheinfo.c)
+        return _CacheReading(Cache(level, kind, size or None, shared.cpus, number), shared.path)
 
     def _first_value(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
         """Return the value of the first CPU, or of the next CPU that has one."""

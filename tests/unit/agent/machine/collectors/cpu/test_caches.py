@@ -96,8 +96,10 @@ def test_masks_without_lists() -> None:
 
 
 def test_unknown_sizes() -> None:
-    """Many ARM and RISC-V kernels do not know sizes: None, without a problem."""
+    """Many ARM and RISC-V kernels do not know sizes, and old kernels print 0: None, without a problem."""
     assert {cache.size for cache in healthy(quad(size=False), ONLY).caches} == {None}
+    unknown = {index(cpu, 3, "size"): b"0K\n" for cpu in range(8)}
+    assert {cache.size for cache in healthy(quad() | unknown, ONLY).caches if cache.level == 3} == {None}
 
 
 def test_ids() -> None:
