@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FIRST, SECOND, HCA, ETHERNET = "0000:3b:00.0", "0000:86:00.0", "0000:5e:00.0", "0000:18:00.0"
+DRIVE = "0000:3d:00.0"
 SWITCH = "0000:39:00.0"
 """The port of the switch above the first GPU, towards the host."""
 FIRST_GPU, SECOND_GPU = DeviceId(GPU, FIRST), DeviceId(GPU, SECOND)
@@ -49,6 +50,7 @@ HEALTHY = HardwareObservation(
     machine_id="machine-1",
     ras={FIRST: RasReading({"umc": 0, "gfx": 0}, {"umc": 0, "gfx": 0})},
     switch_ports=frozenset({SWITCH}),
+    drives={DRIVE: "live"},
 )
 
 

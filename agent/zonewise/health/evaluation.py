@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.health.amd_rules import amd_signs
 from zonewise.health.baseline import learn
 from zonewise.health.counters import advance, reset_gpus
+from zonewise.health.drive_rules import drive_signs
 from zonewise.health.event_rules import DRIVER_RESET, event_sign
 from zonewise.health.fabric_rules import fabric_signs
 from zonewise.health.gpu_rules import gpu_signs
@@ -81,6 +82,7 @@ def evaluate(
         *amd_signs(observation, counters),
         *fabric_signs(observation, expected, counters),
         *host_signs(observation, expected, counters),
+        *drive_signs(observation),
         *suspicion_signs(hits, suspicion),
     ]
     faults = _faults_after(state, observation, events, conditions, holders)

@@ -30,6 +30,8 @@ def _lacks_value(sign: Sign, observation: HardwareObservation) -> bool:
         case "nvml":
             gpu = (observation.gpus or {}).get(name)
             lacks = gpu is None or gpu.lost or _failing_query(sign.source, gpu)
+        case "nvme":
+            lacks = name not in observation.drives
         case "ras":
             lacks = _lacks_count(sign, observation)
         case "pci":

@@ -40,7 +40,8 @@ class Clearing(StrEnum):
     REBOOT = "reboot"
 
 
-GPU, MIG, NIC, PORT, CPU, MEMORY, NODE = "gpu", "mig", "nic", "port", "cpu", "memory", "node"
+GPU, MIG, NIC, PORT, DRIVE = "gpu", "mig", "nic", "port", "drive"
+CPU, MEMORY, NODE = "cpu", "memory", "node"
 """Kinds of devices; a port is a port of an RDMA device. Only pods hold MIG devices: their faults are the GPU's."""
 
 
@@ -49,8 +50,8 @@ class DeviceId(NamedTuple):
 
     kind: str
     name: str
-    """PCI address of a GPU or NIC, "mlx5_0/1" for a port, the number of a CPU, "ADDRESS/GPU INSTANCE/COMPUTE INSTANCE"
-    for a MIG device."""
+    """PCI address of a GPU, NIC or NVMe drive, "mlx5_0/1" for a port, the number of a CPU, "ADDRESS/GPU
+    INSTANCE/COMPUTE INSTANCE" for a MIG device."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else self.kind
@@ -280,6 +281,8 @@ class HardwareObservation(NamedTuple):
     """Addresses in `links` of the switches' ports towards the host."""
     attainable: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above
     """The best links that both of their ends support, by address."""
+    drives: dict[str, str] = {}  # noqa: RUF012 -- as above
+    """States of NVMe controllers by PCI address: "live", "resetting", "dead"."""
 
 
 class Baseline(NamedTuple):

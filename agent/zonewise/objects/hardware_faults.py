@@ -10,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.health.report import utc
-from zonewise.health.types import CPU, GPU, MEMORY, NIC, NODE, PORT, Severity, Verdict
+from zonewise.health.types import CPU, DRIVE, GPU, MEMORY, NIC, NODE, PORT, Severity, Verdict
 from zonewise_common.k8s.hardware_conditions import (
     CPU_FAULT,
     FABRIC_DEGRADED,
@@ -33,11 +33,12 @@ _KINDS = {
     PORT: FABRIC_DEGRADED,
     MEMORY: MEMORY_FAULT,
     CPU: CPU_FAULT,
+    DRIVE: INVENTORY_DRIFT,  # the machine has lost a drive, and the remedy is the same
     NODE: FABRIC_DEGRADED,  # NVSwitches, and PCI bridges
 }
 _DRIFTS = frozenset({"gpu-vanished", "nic-vanished", "memory-missing", "cpus-offline"})
 _FABRIC_RULES = frozenset({"nvlinks-inactive", "nvlink-errors-rising", "pcie-width", "pcie-speed"})
-_ACRONYMS = frozenset({"xid", "sxid", "ras", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu"})
+_ACRONYMS = frozenset({"xid", "sxid", "ras", "gpu", "nic", "pcie", "ecc", "nvml", "edac", "cpu", "nvme"})
 _MAX_MESSAGE = 1000
 _STATUSES = {Verdict.HARDWARE: "True", Verdict.DRIVER: "True", Verdict.APPLICATION: "False", Verdict.UNKNOWN: "Unknown"}
 

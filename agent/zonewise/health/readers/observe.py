@@ -11,6 +11,7 @@ from zonewise.health.readers.cpu_state import read_cpus
 from zonewise.health.readers.edac import meminfo_bytes, read_memory
 from zonewise.health.readers.hot_plugged import hot_plugged_nics
 from zonewise.health.readers.netdevs import read_nics
+from zonewise.health.readers.nvme_drives import read_drives
 from zonewise.health.readers.nvml_gpus import gpu_readings
 from zonewise.health.readers.pci_links import attainable_links, read_addresses, read_links, upstream_ports
 from zonewise.health.readers.rdma_ports import read_ports
@@ -96,4 +97,5 @@ def observe(
         read_ras(read, machine),
         switch_ports,
         attainable_links(machine, expected | switch_ports),
+        read_drives(read),
     )

@@ -54,13 +54,14 @@ ALSO_CAPTURED = (
     "sys/module/kvm_amd/parameters/sev*",
     "sys/module/kvm_intel/parameters/tdx",
     "sys/module/nvidia/version",
-    # health: memory errors, links that are down, CPUs throttled by heat
+    # health: memory errors, links that are down, dead drives, CPUs throttled by heat
     "sys/devices/system/edac/mc/mc*/*_count",
     "sys/devices/system/edac/mc/mc*/dimm*/dimm_*",
     "sys/devices/system/edac/mc/mc*/rank*/dimm_*",
     "sys/class/net/*/carrier",
     "sys/class/net/*/carrier_down_count",
     "sys/class/net/*/phys_port_name",
+    "sys/class/nvme/*/state",
     "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
 )
 """Additional files beyond those that discovery reads. None is large, has a side effect when read, or belongs to a

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.health_stories import (
+    DRIVE,
     ETHERNET,
     FIRST,
     FIRST_GPU,
@@ -68,6 +69,7 @@ CONDITIONS: list[tuple[str, dict[str, Any], Verdict]] = [
     ("pages-offlined", {"memory": MemoryReading(poisoned=4096)}, Verdict.HARDWARE),
     ("cpus-offline", {"cpus": CpuReading(95, (7,))}, Verdict.UNKNOWN),
     ("memory-missing", {"memory_total": 448 << 30}, Verdict.HARDWARE),
+    ("nvme-dead", {"drives": {DRIVE: "dead"}}, Verdict.UNKNOWN),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.health_stories import ETHERNET, FIRST, HCA, HEALTHY, SECOND, SWITCH, Story, gpu
+from support.health_stories import DRIVE, ETHERNET, FIRST, HCA, HEALTHY, SECOND, SWITCH, Story, gpu
 from zonewise.health.types import CpuReading, LinkReading, MemoryReading, NicReading, RasReading
 
 PORT = HEALTHY.ports["mlx5_0/1"]
@@ -32,6 +32,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("NVML leaves the GPU out", gpu(ecc_uncorrected=1), FIRST_OF_GPUS),
     ("the counts of the GPU cannot be read", {"ras": {FIRST: RasReading({}, {"umc": 1})}}, {"ras": {}}),
     ("one count of the GPU cannot be read", {"ras": {FIRST: RasReading({}, {"gfx": 1})}}, {"ras": {FIRST: UMC_ALONE}}),
+    ("the drive is off the bus", {"drives": {DRIVE: "dead"}}, {"drives": {}}),
     ("the EDAC driver is gone", {"memory": MemoryReading({}, {"mc0/dimm1": 1}, 0)}, {"memory": MemoryReading()}),
     ("/proc/meminfo lacks it", {"memory": MemoryReading(poisoned=4096)}, {"memory": MemoryReading()}),
     ("/proc/meminfo is absent", {"memory_total": 1 << 30}, {"memory_total": None}),

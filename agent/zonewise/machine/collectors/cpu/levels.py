@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _UNDEFINED = frozenset({-1, 0xFFFF})
 """The ids of a level that does not exist, whose mask is made up.
 
--1 is that of an architecture without the level (include/linux/topology.h). x86 prints BAD_APICID for clusters if it does
-not know which CPUs share an L2; the mask is then that of the core (arch/x86/kernel/smpboot.c match_l2c()).
+-1 is that of an architecture without the level (include/linux/topology.h). For clusters, x86 prints BAD_APICID if it
+does not know which CPUs share an L2. The mask is then that of the core (arch/x86/kernel/smpboot.c match_l2c()).
 """
 
 

@@ -24,6 +24,7 @@ FUNCTION = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:{}/"
 GPU_PATH = FUNCTION.format("00.0") + GPU_ADDRESS
 SWITCH = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0"
 PORT = FUNCTION.format("01.0") + f"{HCA}/infiniband/mlx5_0/ports/1"
+DISK = "sys/devices/pci0000:10/0000:10:02.0/0000:15:00.0/nvme/nvme0"
 NETDEV = FUNCTION.format("01.0") + f"{HCA}/net/ib0"
 MC = f"{SYSTEM}/edac/mc/mc0"
 FACTS = NvmlFacts(gpus=tuple(
@@ -38,6 +39,8 @@ SERVER: Contents = {
     f"{NETDEV}/carrier_down_count": line(2),
     f"{PORT}/counters/symbol_error": line(0),
     f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(3),
+    "sys/class/nvme/nvme0": f"../../{DISK.removeprefix('sys/')}",
+    f"{DISK}/state": line("live"),
     f"{MC}/ce_count": line(0),
     f"{MC}/ue_count": line(0),
     f"{MC}/ce_noinfo_count": line(0),
@@ -64,6 +67,7 @@ def test_a_healthy_server() -> None:
     assert healthy.pci > healthy.gpu_addresses | healthy.nic_addresses
     assert healthy.links[GPU_ADDRESS] == LinkReading(32.0, 16)
     assert healthy.ports["mlx5_0/1"] == ("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 0})
+    assert healthy.drives == {"0000:15:00.0": "live"}
     assert healthy.nics["ib0"] == (HCA, True, 400000, 2)
     assert healthy.memory == ({DIMM: 0, "mc0": 0}, {DIMM: 0, "mc0": 0}, 0)
     assert (healthy.cpus.online, healthy.cpus.offline, healthy.cpus.throttles) == (16, (), {"package 0": 3})
@@ -87,6 +91,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("edac-corrected-rising", {f"{MC}/ce_noinfo_count": line(900), f"{MC}/ce_count": line(900)}),
     ("pages-offlined", {"proc/meminfo": b"MemTotal: 16777216 kB\nHardwareCorrupted:     8 kB\n"}),
     ("memory-missing", {"proc/meminfo": b"MemTotal: 12582912 kB\nHardwareCorrupted:     0 kB\n"}),
+    ("nvme-dead", {f"{DISK}/state": line("dead")}),
     ("cpus-offline", {f"{SYSTEM}/cpu/online": line("0-14")}),
     ("cpu-throttling", {f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(500)}),
 ]
