@@ -155,7 +155,7 @@ def _port_down(name: str, port: PortReading, directory: str) -> Sign:
         text,
         f"{directory}/state",
         _IB,
-        (f"state {port.state}, physical state {port.physical_state}",),
+        (f"state {port.state}, physical state {port.physical_state or 'unknown'}",),
         "infiniband",
         confirm=_CONFIRM,
         settle=60.0,

@@ -26,6 +26,7 @@ _TYPES = "gid_attrs"  # kernel 4.5
 # sysfs.c link_layer_show()
 _LINK_LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "Ethernet", "Unspecified": None, "Unknown": None}
 
+_UNKNOWN_STATE = "<unknown>"  # drivers/infiniband/core/sysfs.c phys_state_to_str()
 _NUMBER_AND_NAME = re.compile(r"[0-9]{1,3}: (\S.*)")
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec(?: \(.*\))?")  # "200 Gb/sec (2X NDR)"; iWARP has no "NDR"
 _GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
@@ -110,7 +111,7 @@ def state_name(attributes: Attributes, name: str, field: str) -> str | None:
         path = f"{attributes.path}/{name}"
         attributes.read.problem(path, f"is not a number and name: {text[:60]!r}", f"{field} is unknown")
         return None
-    return match[1]
+    return match[1] if match[1] != _UNKNOWN_STATE else None
 
 
 def _link_layer(attributes: Attributes) -> str | None:

@@ -257,6 +257,12 @@ def test_invalid_text_is_a_problem(name: str, text: str) -> None:
     assert len(problems) == 1
 
 
+def test_a_physical_state_that_the_kernel_does_not_know() -> None:
+    """The kernel's word for it is not a state, and no damage."""
+    port, problems = hca_port(hca_tree(phys_state="0: <unknown>"))
+    assert (port.physical_state, problems) == (None, [])
+
+
 def test_names_that_are_not_ports() -> None:
     """Only numbers within bounds name ports; other names are reported."""
     tree: Tree = hca_tree() | {
