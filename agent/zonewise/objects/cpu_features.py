@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zonewise.objects.cpuid import X86
+from zonewise.machine.model.machine import X86
 from zonewise.objects.cpuid_bits import avx10_version
 
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise.machine.model.machine import X86
 from zonewise.objects.cpuid_bits import hidden_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise.machine.model.cpu import Model
-
-X86 = ("x86_64", "i686", "i386")
 
 _X86_NAMES = """
     3dnow=AMD3DNOW 3dnowext=AMD3DNOWEXT abm=LZCNT adx=ADX aes=AESNI amd_ppin=PPIN amx_bf16=AMXBF16

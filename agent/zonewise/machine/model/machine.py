@@ -34,6 +34,9 @@ from zonewise.machine.model.problem import Problem
 from zonewise.machine.model.zone import Zone
 from zonewise_common.k8s.cpuset import EMPTY
 
+X86 = ("x86_64", "i686", "i386")
+"""The architectures of x86 processors."""
+
 
 class Machine(NamedTuple):
     """A machine. Lists are in a canonical order, so that equal machines have equal values."""

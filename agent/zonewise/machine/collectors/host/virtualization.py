@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zonewise.machine.collector import Collector
 from zonewise.machine.collectors.host import hypervisors
 from zonewise.machine.model.host import Virtualization
+from zonewise.machine.model.machine import X86
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -27,7 +28,6 @@ XEN_CAPABILITIES = "proc/xen/capabilities"
 PCI_LIST = "proc/bus/pci/devices"
 
 _EXTENSIONS = {"vmx": "VT-x", "svm": "AMD-V"}
-_X86 = ("x86_64", "i686", "i386")
 # drivers/pci/proc.c show_device(): bus, device and function, then vendor and device
 _PCI_LINE = re.compile(rb"^[0-9a-f]{4}\t([0-9a-f]{4})([0-9a-f]{4})\t", re.MULTILINE)
 _CONTROL_PROGRAM = re.compile(r"^VM\d\d Control Program: +(.*?) *$", re.MULTILINE)
@@ -98,7 +98,7 @@ def _detect_on_power(read: Reader, machine: Machine) -> tuple[bool | None, str |
 
 def _detect_by_signs(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
     flags = machine.model.flags
-    flagged = "hypervisor" in flags if flags and machine.architecture in _X86 else None
+    flagged = "hypervisor" in flags if flags and machine.architecture in X86 else None
     sign = next(_signs(read, machine), None)
     hypervisor, path = sign or (None, "proc/cpuinfo")
     if hypervisor is None and flagged:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.collectors.memory.zone_access import best_access
 from zonewise.machine.collectors.memory.zone_cpus import NODE
+from zonewise.machine.model.machine import X86
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:
@@ -40,14 +41,16 @@ _FASTER = 2
 """HBM has more than this multiple of DRAM's bandwidth."""
 
 
-def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
+def gpu_nodes(
+    read: Reader, pci: Sequence[PciFunction], bare: frozenset[int], architecture: str | None
+) -> dict[int, str]:
     """Return the PCI address of the GPU by node, for nodes without CPUs that are the memory of an NVIDIA GPU.
 
     On POWER9 the driver names the node (numa_status). On Grace the firmware names it, as the node of the GPU's PCI
-    function.
+    function. On x86 no GPU's memory is a node: a node without CPUs there is host memory, even if a GPU is in it.
     """
     addresses: dict[int, str] = {}
-    if not bare:
+    if not bare or architecture in X86:
         return addresses
     for function in pci:
         node = function.numa_node

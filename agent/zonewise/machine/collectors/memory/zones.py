@@ -77,7 +77,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         read_node_accesses(read, ids, bare),
         read_node_side_caches(read, ids, bare),
         read_node_tiers(read, memory),
-        gpu_nodes(read, machine.pci, bare - kmem.keys()),
+        gpu_nodes(read, machine.pci, bare - kmem.keys(), machine.architecture),
         kmem,
     )
     zones = tuple(_zone(read, machine, nodes, node) for node in cpus)
@@ -217,7 +217,7 @@ def _peek_total(peek: Peek, path: str) -> bytes | int | None:
 COLLECTOR = Collector(
     name="zones",
     provides=("zones", "memory"),
-    needs=("cpus", "pci", "dax_devices"),
+    needs=("architecture", "cpus", "pci", "dax_devices"),
     collect=_collect,
     volatile=_volatile,
 )

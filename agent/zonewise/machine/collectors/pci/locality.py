@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collector import Collector, NoData, Peek
-from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR, is_endpoint
+from zonewise.machine.collectors.pci.classes import is_endpoint
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.reader import first_few
 from zonewise_common.k8s.cpuset import EMPTY, CpuSet
@@ -81,12 +81,7 @@ class _ZoneResolver:
 
     def memory_zone(self, function: PciFunction) -> int | None:
         """Return the zone that is a GPU's own memory; None for any other function."""
-        if function.pci_class is None or function.pci_class[:2] not in (DISPLAY, PROCESSING_ACCELERATOR):
-            return None
-        for zone in self._zones.values():
-            if zone.device == function.address or (zone.id == function.numa_node and not zone.cpus):
-                return zone.id
-        return None
+        return next((zone.id for zone in self._zones.values() if zone.device == function.address), None)
 
     def _by_itself(self, function: PciFunction) -> _ZoneEvidence | None:
         address = function.address

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from support.node_trees import (
+    COLLECTORS,
     NODES,
     SYSTEM,
     Node,
@@ -14,6 +15,9 @@ from support.node_trees import (
     zones_of,
 )
 from support.trees import Contents, line
+from zonewise.machine.collectors.host import kernel
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import MemoryFiles
 from zonewise_common.k8s.cpuset import EMPTY
 
 KIB = 1024
@@ -97,6 +101,19 @@ def test_coherent_gpus_on_grace() -> None:
     assert machine.memory == 1000 * KIB
     assert str(machine.zones[1].local_cpus) == "0-3"
     assert machine.problems == ()
+
+
+def test_a_node_without_cpus_on_x86_is_host_memory() -> None:
+    """Hypervisors create such nodes, and may put a GPU into one. No GPU's memory is a node on x86."""
+    tree = node_tree({0: Node("0-3", 1000), 1: Node(kib=500)}, "0-3")
+    add_gpu(tree, "0000:81:00.0", 1)
+    tree["proc/sys/kernel/arch"] = line("x86_64")
+    machine = Scanner(MemoryFiles(tree.items()), collectors=(kernel.COLLECTOR, *COLLECTORS)).scan().machine
+    assert [(zone.kind, zone.device, zone.medium) for zone in machine.zones] == [
+        ("cpu", None, None),
+        ("memory", None, None),
+    ]
+    assert machine.memory == 1500 * KIB
 
 
 def test_gpus_on_power9() -> None:

@@ -24,8 +24,8 @@ NIC = "0000:3b:00.0"
 GRACE = (
     zone(0, "0-7", {"0": 10, "1": 40, "2": 80, "18": 120}),
     zone(1, "8-15", {"0": 40, "1": 10, "2": 120, "18": 80}),
-    zone(2, "", {"0": 80, "1": 120, "2": 10, "18": 160}),
-    zone(18, "", {"0": 120, "1": 80, "2": 160, "18": 10}),
+    zone(2, "", {"0": 80, "1": 120, "2": 10, "18": 160}, device="0008:01:00.0"),
+    zone(18, "", {"0": 120, "1": 80, "2": 160, "18": 10}, device="0018:01:00.0"),
 )
 """Two processors, each with a GPU whose memory is a zone without CPUs."""
 
@@ -96,19 +96,27 @@ def test_a_zone_that_does_not_exist_is_never_invented() -> None:
 # --- zones without CPUs
 
 
-@pytest.mark.parametrize(("node", "nearest"), [(2, 0), (18, 1)])
-def test_memory_of_a_coherent_gpu(node: int, nearest: int) -> None:
+@pytest.mark.parametrize(("domain", "node", "nearest"), [("0008", 2, 0), ("0018", 18, 1)])
+def test_memory_of_a_coherent_gpu(domain: str, node: int, nearest: int) -> None:
     """A GPU that names its own memory as its zone is near to the processor at the smallest distance."""
     tree = PciTree()
-    tree.add("pci0008:00/0008:00:00.0", BRIDGE, node=node, cpus="")
-    gpu = tree.add("pci0008:00/0008:00:00.0/0008:01:00.0", GPU, node=node, cpus="")
+    bridge = tree.add(f"pci{domain}:00/{domain}:00:00.0", BRIDGE, node=node, cpus="")
+    gpu = tree.add(f"pci{domain}:00/{domain}:00:00.0/{domain}:01:00.0", GPU, node=node, cpus="")
     discovered = tree.collect(GRACE)
     function = discovered.function(gpu)
     assert (function.zone, function.zone_source, function.memory_zone) == (nearest, "distance", node)
-    assert discovered.function("0008:00:00.0").memory_zone is None
+    assert discovered.function(bridge).memory_zone is None
     # a zone without CPUs has no local CPUs, so those of the nearest zone are used
     assert function.cpus == next(each.cpus for each in GRACE if each.id == nearest)
     assert discovered.problems == []
+
+
+def test_a_zone_without_cpus_that_is_not_a_gpus_memory() -> None:
+    """If all CPUs of a zone are offline, its memory is the host's, and a GPU in it has none there."""
+    tree = PciTree()
+    gpu = tree.add("pci0000:80/0000:80:00.0", GPU, node=2, cpus="")
+    function = tree.collect((*TWO_ZONES, zone(2, "", {"0": 21, "1": 10, "2": 10}))).function(gpu)
+    assert (function.zone, function.memory_zone) == (1, None)
 
 
 @pytest.mark.parametrize("cpus", ["0-15", "7-8", "8-15"])
