@@ -168,12 +168,12 @@ class ForecastCalibration:
 
         When the workload starts, the first of its forecasts with the most samples is scored. The bounds of the interval
         are rounded outwards to whole seconds. `bound`: a reserved start, which no forecast exceeds. If the median start
-        is unknown, so is the forecast.
+        is unknown, so is the forecast, except for the bound.
         """
         samples = sorted(starts)
         median = samples[len(samples) // 2]
         if median == inf:
-            return Forecast(now, bound, bound)
+            return Forecast(now if bound < inf else inf, bound, bound)
         sampled = _sampled_waits(group, now, samples)
         scores = self._scores_of(group)
         low, likely, high = (

@@ -217,7 +217,7 @@ def test_a_workload_that_starts_at_once_has_not_waited() -> None:
 
 def test_an_unknown_start_remains_unknown() -> None:
     calibration = calibrated([100] * MIN_GROUP_SCORES)
-    assert calibration.forecast("new", "q", 5, [20, float("inf"), float("inf")]) == Forecast(5, inf, inf)
+    assert calibration.forecast("new", "q", 5, [20, float("inf"), float("inf")]) == Forecast(inf, inf, inf)
     assert calibration.forecast("other", "q", 5, [20, inf, inf], bound=40) == Forecast(5, 40, 40)
     calibration.started("new", 50)  # an unknown start has no score
 
