@@ -82,6 +82,25 @@ def test_the_rights_suffice(cluster: LiveCluster) -> None:
     assert cluster.api.get(config_map).status == 200
 
 
+def test_users_of_a_namespace_see_its_queues(cluster: LiveCluster) -> None:
+    """The cluster's own role `view` contains LocalQueues and Workloads, but neither changes nor other namespaces."""
+    bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    ann = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}
+    cluster.api.post(bindings, {"metadata": {"name": "ann"}, "roleRef": view, "subjects": [ann]}).ok()
+
+    def may(verb: str, resource: str, namespace: str = "default") -> bool:
+        attributes = {"verb": verb, "group": "kueue.x-k8s.io", "resource": resource, "namespace": namespace}
+        review = {"spec": {"user": "ann", "resourceAttributes": attributes}}
+        answer = cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer.ok()["status"]["allowed"])
+
+    eventually(lambda: may("list", "localqueues"))  # a controller adds the rules to the role
+    assert may("get", "workloads")
+    assert not may("patch", "workloads")
+    assert not may("list", "localqueues", NAMESPACE)
+
+
 def test_the_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
     """A group lists exactly the nodes whose agents have recorded it; a deleted Node leaves it."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
