@@ -2,7 +2,7 @@
 
 | bound | value |
 |---|---|
-| a workload that has waited for less than MIN_WAIT | no note |
+| a workload that has waited for less than MIN_WAIT, also for its begin time | no note |
 | notes of one workload | one per REFRESH if it is new; sooner if its queue becomes active or inactive |
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
@@ -152,13 +152,10 @@ class PendingNotes:
             return last is None or self._last[key].message != problem or key in self._unwritten
         if last is not None and now < last.at + REFRESH:
             return self._is_news(state, key)
-        if key in state.inadmissible:
-            since = state.inadmissible[key].workload.queue_order_timestamp()
-        else:
-            workload = state.pending_workload(key)
-            if workload is None:
-                return False
-            since = workload.queue_order_timestamp()
+        workload = state.inadmissible[key].workload if key in state.inadmissible else state.pending_workload(key)
+        if workload is None:
+            return False
+        since = workload.created_at if workload.begin_at > now else workload.queue_order_timestamp()
         return now >= since + MIN_WAIT
 
 

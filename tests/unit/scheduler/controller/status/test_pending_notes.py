@@ -69,6 +69,16 @@ def test_the_note_of_a_workload_that_begins_later() -> None:
     assert not notes_of[0].differs_from(notes_of[0], START)
 
 
+def test_a_workload_is_noted_before_its_begin_time() -> None:
+    """Otherwise, `kubectl` would not show until then why it waits."""
+    state, pending = planner(), notes()
+    events.submit(state, replace(make_workload("w0", 2000, 60, at=START), begin_at=START + 3600), "q")
+    schedule(state, START)
+    assert not list(pending.due(state, {}, START + MIN_WAIT / 2))
+    [(key, note)] = pending.due(state, {}, START + 2 * MIN_WAIT)
+    assert (key, note.reason) == ("ns/w0", "BeginTime")
+
+
 def test_the_note_of_a_workload_that_no_queue_admits() -> None:
     state = planner()
     events.submit(state, replace(make_workload("off", 1), active=False), "q")
