@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.client.unqueued_jobs import unqueued_job
-from zonewise_scheduler.quota.api.job_dependency import dependency_state, read_dependencies
+from zonewise_scheduler.quota.api.job_dependency import dependency_message, dependency_state, read_dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zonewise_scheduler.client.job_facts import JobFacts
-    from zonewise_scheduler.quota.api.job_dependency import JobDependency
 
 Json = dict[str, Any]
 
 DEPENDENCY, DEPENDENCY_NEVER_SATISFIED = "Dependency", "DependencyNeverSatisfied"
 """Reasons, as squeue shows them."""
-_ENDS = {"afterok": "succeed", "afterany": "end", "afternotok": "fail"}
 
 
 def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None]) -> JobFacts | None:
@@ -32,19 +30,9 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
     except FieldError as error:
         clauses, is_lost = [str(error)], True
     else:
-        clauses = [clause for dependency, other in dependencies if (clause := _clause(dependency, other))]
+        clauses = [clause for pair in dependencies if (clause := dependency_message(*pair))]
         is_lost = any(dependency_state(*pair) == "never" for pair in dependencies)
     if not clauses:
         return None
     reason = DEPENDENCY_NEVER_SATISFIED if is_lost else DEPENDENCY
     return replace(unqueued_job(job), reason=reason, message="; ".join(clauses))
-
-
-def _clause(dependency: JobDependency, job: Mapping[str, Any] | None) -> str:
-    """Return why a dependency keeps a job from being queued; "" if it is fulfilled."""
-    state = dependency_state(dependency, job)
-    if state == "never":
-        ended = "has failed" if dependency.kind == "afterok" else "has succeeded"
-        return f"Job {dependency.job} {ended}, so it never starts: `zonewise cancel` removes it"
-    unknown = ", which does not exist" if job is None else ""
-    return f"waits for Job {dependency.job} to {_ENDS[dependency.kind]}{unknown}" if state == "waits" else ""

@@ -396,6 +396,11 @@ class QueueController:
         return {**self._jobs.invalid, **self._plain_pods.invalid, **workloads}
 
     @property
+    def waiting_for_jobs(self) -> Mapping[ObjectKey, str]:
+        """Return the Jobs that are not queued because they wait for other Jobs, each with the reason."""
+        return self._jobs.waiting_for_jobs
+
+    @property
     def invalid_workloads(self) -> Mapping[str, str]:
         """Return the Workloads missing in the planner, by namespace and name, each with the field and its problem."""
         return self._planner.invalid

@@ -86,6 +86,11 @@ class JobReconciler:
         self._mark_parent(new or old)
         self._mark_children(key, old, new)
 
+    @property
+    def waiting_for_jobs(self) -> Mapping[ObjectKey, str]:
+        """Return the Jobs that are not queued because they wait for other Jobs, each with the reason."""
+        return self._dependents.waiting
+
     def find_by_uid(self, uid: str) -> Json | None:
         """Return the observed job with a UID; None: there is none. Several threads call it."""
         key = self.by_uid.get(uid)
@@ -134,6 +139,7 @@ class JobReconciler:
             if job is None:
                 continue
             self.invalid.pop(key, None)
+            self._dependents.waiting.pop(key, None)
             try:
                 for write in self._writes_of(key, job, context):
                     self._writers[write.key] = key

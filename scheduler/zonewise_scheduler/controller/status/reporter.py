@@ -55,9 +55,9 @@ MAX_RECENT_EVENTS = 5000
 """Maximum number of Events, of all jobs together, that the read API can show."""
 REJECTED_PAUSE = 60.0
 """Seconds before a status that the server rejected is tried again."""
-INVALID_REPEAT = 1800.0
-"""Seconds before the Event about an invalid object is repeated. An API server keeps Events for an hour by default
-(kube-apiserver --event-ttl)."""
+UNQUEUED_REPEAT = 1800.0
+"""Seconds before the Event about an object without a Workload is repeated. An API server keeps Events for an hour by
+default (kube-apiserver --event-ttl)."""
 
 
 class ControllerSnapshot(NamedTuple):
@@ -144,8 +144,8 @@ class StatusReporter:
         self._in_flight: set[ObjectKey] = set()
         """Queues whose status is being written."""
         self._paused: dict[ObjectKey, float] = {}
-        self._invalid: dict[ObjectKey, tuple[str, float]] = {}
-        """Problem and time of the last Event about each invalid object."""
+        self._unqueued: dict[ObjectKey, tuple[JobEvent, float]] = {}
+        """Last Event, and its time, about each object that is invalid or waits for other Jobs."""
 
     @property
     def notes(self) -> Mapping[str, PendingNote]:
@@ -160,7 +160,7 @@ class StatusReporter:
             self._publish(now)
             if self._controller.leads:
                 self._write_statuses(now)
-                self._report_invalid(now)
+                self._report_unqueued(now)
                 self._report_overruns(now)
                 self._observer.observe_reservations(self._controller, self.forecasts)
             self._next_at = now + max(PERIOD, (self._timer() - begin) / BUDGET)
@@ -264,15 +264,21 @@ class StatusReporter:
             involved = involved_object(workload_key(rejection.workload), workload)
             self._emit_event(involved, JobEvent("PodRejected", rejection.text, True), now)
 
-    def _report_invalid(self, now: float) -> None:
-        before, self._invalid = self._invalid, {}
-        for key, message in self._controller.invalid.items():
-            last_message, at = before.get(key, ("", now))
-            if message == last_message and now < at + INVALID_REPEAT:
-                self._invalid[key] = (message, at)
+    def _report_unqueued(self, now: float) -> None:
+        """Emit Events about invalid objects and Jobs that wait for others: no Workload states their problem."""
+        waiting = {key: JobEvent("Pending", message) for key, message in self._controller.waiting_for_jobs.items()}
+        invalid = {
+            key: JobEvent(f"Invalid{key.resource.kind}", message, True)
+            for key, message in self._controller.invalid.items()
+        }
+        before, self._unqueued = self._unqueued, {}
+        for key, event in {**waiting, **invalid}.items():
+            last, at = before.get(key, (None, now))
+            if event == last and now < at + UNQUEUED_REPEAT:
+                self._unqueued[key] = (event, at)
             elif (obj := self._controller.object(key)) is not None:
-                self._invalid[key] = (message, now)
-                self._emit_event(involved_object(key, obj), JobEvent(f"Invalid{key.resource.kind}", message, True), now)
+                self._unqueued[key] = (event, now)
+                self._emit_event(involved_object(key, obj), event, now)
 
     def _report_overruns(self, now: float) -> None:
         for key, event in self._overruns.due(self._controller.feed.state, self._notes.last, now):

@@ -14,6 +14,7 @@ from zonewise_scheduler.quota.api.admission_gates import (
 )
 from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION, parse_walltime
+from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION, parse_dependency
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
@@ -98,6 +99,17 @@ def check_begin(annotations: Json) -> Iterator[str]:
         parse_date(str(text))
     except ValueError:
         yield problem(annotation_field(BEGIN_ANNOTATION), text, "is not an RFC 3339 time, such as 2026-12-24T08:00:00Z")
+
+
+def check_dependency(annotations: Json) -> Iterator[str]:
+    """Yield a problem if a dependency of a Job is not in sbatch's notation."""
+    text = annotations.get(DEPENDENCY_ANNOTATION)
+    if not text:
+        return
+    try:
+        parse_dependency(str(text))
+    except ValueError as error:
+        yield f"{annotation_field(DEPENDENCY_ANNOTATION)}: {error}"
 
 
 def check_admission_gates(annotations: Mapping[str, object], old: Mapping[str, object] | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     check_annotation_sizes,
     check_begin,
     check_class_remains,
+    check_dependency,
     check_object_name,
     check_walltime,
     label_field,
@@ -122,6 +123,7 @@ def _pod_set_problems(request: AdmissionRequest, rules: AdmissionRules) -> Itera
 
 def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
     annotations, spec = annotations_of(request.obj), object_in(request.obj, "spec", "")
+    yield from check_dependency(annotations)
     fewest, parallelism = annotations.get(MIN_PARALLELISM_ANNOTATION), _parallelism(request.obj)
     pods = min(parallelism, completions) if type(completions := spec.get("completions")) is int else parallelism
     # a partially admitted job has a smaller parallelism than when it was submitted

@@ -20,6 +20,7 @@ DEPENDENCY_ANNOTATION = "zonewise.dev/dependency"
 DependencyKind = Literal["afterok", "afterany", "afternotok"]
 DependencyState = Literal["fulfilled", "waits", "never"]
 
+_ENDS: Mapping[DependencyKind, str] = {"afterok": "succeed", "afterany": "end", "afternotok": "fail"}
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -72,6 +73,16 @@ def dependency_state(dependency: JobDependency, job: Mapping[str, Any] | None) -
     if dependency.kind == "afterany":
         return "fulfilled"
     return "fulfilled" if ("Complete" in ended) == (dependency.kind == "afterok") else "never"
+
+
+def dependency_message(dependency: JobDependency, job: Mapping[str, Any] | None) -> str:
+    """Return why a dependency keeps a Job from being queued; "" if it is fulfilled. `job`: as in dependency_state()."""
+    state = dependency_state(dependency, job)
+    if state == "never":
+        ended = "has failed" if dependency.kind == "afterok" else "has succeeded"
+        return f"Job {dependency.job} {ended}, so it never starts: `zonewise cancel` removes it"
+    unknown = ", which does not exist" if job is None else ""
+    return f"waits for Job {dependency.job} to {_ENDS[dependency.kind]}{unknown}" if state == "waits" else ""
 
 
 def _kind(text: str) -> DependencyKind:

@@ -27,6 +27,11 @@ def owners(queue: ReportedQueue) -> list[str]:
     return sorted(entry["metadata"]["ownerReferences"][0]["name"] for entry in queue.cluster.workloads())
 
 
+def events_of(queue: ReportedQueue, job: str) -> list[tuple[str, str]]:
+    events = [event for event in queue.events if event["involvedObject"]["name"] == job]
+    return [(event["reason"], event["message"]) for event in events]
+
+
 def test_a_dependent_job_is_queued_once_its_dependency_has_succeeded() -> None:
     queue, first, second = queue_with_dependency("afterok:first")
     assert owners(queue) == ["first"]
@@ -35,6 +40,7 @@ def test_a_dependent_job_is_queued_once_its_dependency_has_succeeded() -> None:
     queue.tick(1.0)
     assert owners(queue) == ["first", "second"]
     assert not queue.cluster.get(second)["spec"]["suspend"]
+    assert not queue.controller.waiting_for_jobs
 
 
 def test_a_dependent_job_never_starts_if_its_dependency_ends_otherwise() -> None:
@@ -42,6 +48,19 @@ def test_a_dependent_job_never_starts_if_its_dependency_ends_otherwise() -> None
     queue.cluster.complete(first)
     queue.tick(1.0)
     assert owners(queue) == ["first"]
+
+
+def test_an_event_states_why_a_dependent_job_waits() -> None:
+    """The Job has no Workload whose condition could state it. A new reason is a new Event."""
+    queue, first, _ = queue_with_dependency("afternotok:first")
+    for _ in range(3):
+        queue.tick(2.0)
+    assert events_of(queue, "second") == [("Pending", "waits for Job first to fail")]
+    queue.cluster.complete(first)
+    for _ in range(3):
+        queue.tick(2.0)
+    never = "Job first has succeeded, so it never starts: `zonewise cancel` removes it"
+    assert events_of(queue, "second") == [("Pending", "waits for Job first to fail"), ("Pending", never)]
 
 
 def test_a_dependent_job_is_queued_once_its_user_removes_the_dependency() -> None:

@@ -30,6 +30,7 @@ def test_a_job_waits_until_all_dependencies_hold() -> None:
     jobs = DependentJobs(observed.get)
     train = job("afterok:a,afterany:b")
     assert jobs.waits(key("train"), train)
+    assert jobs.waiting == {key("train"): "waits for Job a to succeed"}
     observed[key("a")] = job(condition="Complete")
     assert not jobs.waits(key("train"), train)
     assert not jobs.waits(key("other"), job())
@@ -53,8 +54,10 @@ def test_changed_and_deleted_dependencies_are_forgotten() -> None:
     jobs.change(key("train"), job("afterok:a"))
     jobs.change(key("train"), job("afterok:b"))
     assert list(jobs.change(key("a"), job())) == []
+    assert jobs.waits(key("train"), job("afterok:b"))
     jobs.change(key("train"), None)
     assert list(jobs.change(key("b"), job())) == []
+    assert jobs.waiting == {}
 
 
 def test_an_invalid_annotation_is_named_in_the_error() -> None:

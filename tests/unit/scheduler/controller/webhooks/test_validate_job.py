@@ -13,6 +13,7 @@ from support.job_kinds import ray_cluster_spec
 MIN = "kueue.x-k8s.io/job-min-parallelism"
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
 SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+AFTER = "zonewise.dev/dependency"
 RUN = "zonewise.dev/max-run-seconds"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 TOPOLOGY = "kueue.x-k8s.io/podset"
@@ -28,6 +29,7 @@ LEVELS = f"{TOPOLOGY}-slice-required-topology-constraints"
         job("q", {MIN: "3"}),
         job("q", {GATES: "example.com/a, example.com/b:c"}),
         job("q", {GATES: ""}),
+        job("q", {AFTER: "afterok:a:b,afterany:c"}),
         job("q", {RUN: "1d12h"}, {SECONDS: "3600"}),
         job("q", {EQUAL: "true"}, completionMode="Indexed", completions=4),
         job("q", template={f"{TOPOLOGY}-required-topology": "example.com/rack"}),
@@ -63,6 +65,8 @@ def test_valid_jobs(valid: Any) -> None:
         (f"metadata.labels[{SECONDS}]", "'-1'", job("q", labels={SECONDS: "-1"})),
         (f"metadata.labels[{SECONDS}]", "'0'", job("q", labels={SECONDS: "0"})),
         (f"metadata.labels[{SECONDS}]", "'99999999999'", job("q", labels={SECONDS: "99999999999"})),
+        (f"metadata.annotations[{AFTER}]", "'after:a' is not a dependency", job("q", {AFTER: "afterok:b,after:a"})),
+        (f"metadata.annotations[{AFTER}]", "'A' is not a Job name", job("q", {AFTER: "afterok:A"})),
         (f"metadata.annotations[{RUN}]", "'-5m'", job("q", {RUN: "-5m"})),
         (f"metadata.annotations[{RUN}]", "'0'", job("q", {RUN: "0"})),
         (f"metadata.annotations[{RUN}]", "at most 2147483647 seconds", job("q", {RUN: "99999d"})),
