@@ -7,7 +7,8 @@
     Service    NAME   with several pods: gives each the name NAME-<index>.NAME
     Job        NAME   Indexed, held until the queue starts it
 
-activeDeadlineSeconds enforces the walltime; the annotation zonewise.dev/max-run-seconds declares it.
+activeDeadlineSeconds of the Job declares and enforces the walltime. That of an array applies to each pod, so the
+annotation zonewise.dev/max-run-seconds declares the walltime of the whole array.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def pods_text(pods: int, amounts: str, at_once: str = "") -> str:
 def _job(request: JobRequest) -> Json:
     array = request.array
     annotations: Json = {}
-    if request.walltime is not None:
+    if request.walltime is not None and array is not None:
         annotations[MAX_RUN_ANNOTATION] = str(ceil(request.walltime * _waves(array)))
     if request.begin:
         annotations[BEGIN_ANNOTATION] = request.begin
@@ -102,9 +103,9 @@ def _job(request: JobRequest) -> Json:
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec}
 
 
-def _waves(array: JobArray | None) -> int:
+def _waves(array: JobArray) -> int:
     """Return the number of waves in which the pods of an array run."""
-    return 1 if array is None else -(-len(array.indexes) // array.limit)
+    return -(-len(array.indexes) // array.limit)
 
 
 def _completions(request: JobRequest) -> int:

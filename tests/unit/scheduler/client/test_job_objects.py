@@ -64,6 +64,8 @@ def test_the_planner_reads_the_walltime() -> None:
     job = objects(TRAIN)["Job"]
     assert job["spec"]["activeDeadlineSeconds"] == 7200
     assert read_walltime(job) == (7200.0, ())
+    job["spec"]["activeDeadlineSeconds"] = 14400  # its user extends it
+    assert read_walltime(job) == (14400.0, ())
 
 
 def test_the_controller_builds_a_workload_from_it() -> None:
