@@ -72,6 +72,12 @@ def test_resources_of_a_version(
         assert set(found["verbs"]) >= {"create", "delete", "get", "list", "patch", "update", "watch"}
 
 
+def test_kubectl_drain_finds_the_eviction(cluster: Cluster) -> None:
+    """Without the group and version, `kubectl drain` deletes pods instead (kubectl pkg/drain CheckEvictionSupport)."""
+    [found] = [each for each in cluster.api.get("/api/v1").ok()["resources"] if each["name"] == "pods/eviction"]
+    assert (found["kind"], found["group"], found["version"]) == ("Eviction", "policy", "v1")
+
+
 def test_patches_accept_the_options_of_kubectl(cluster: Cluster) -> None:
     """Without these parameters, kubectl rejects an apply unless its own validation is disabled."""
     root = cluster.api.get("/openapi/v3").ok()

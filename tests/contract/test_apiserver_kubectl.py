@@ -86,3 +86,14 @@ def test_custom_resources_and_server_side_apply(cluster: Cluster, kubectl: Calla
     assert "Size:  7" in kubectl("describe", "widget", "one")
     kubectl("patch", "widget", "one", "--type", "merge", "-p", '{"spec":{"size":8}}')
     assert kubectl("get", "widget", "one", "-o", "jsonpath={.spec.size}") == "8"
+
+
+def test_drain_evicts_the_pods_of_a_node(cluster: Cluster, kubectl: Callable[..., str]) -> None:
+    node = f"node-{cluster.namespace}"
+    cluster.api.post("/api/v1/nodes", {"metadata": {"name": node}}).ok()
+    cluster.api.post(cluster.pods, pod("one", nodeName=node)).ok()
+    drained = kubectl("drain", node, "--force", "--grace-period=0")
+    assert "evicting pod" in drained
+    assert drained.endswith(f"node/{node} drained\n")
+    assert cluster.api.get(f"/api/v1/nodes/{node}").ok()["spec"]["unschedulable"]
+    cluster.api.get(f"{cluster.pods}/one").refused(404, "NotFound")

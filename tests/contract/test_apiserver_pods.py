@@ -287,6 +287,23 @@ def test_an_eviction_deletes(cluster: Cluster) -> None:
     cluster.api.get(f"{cluster.pods}/one").refused(404, "NotFound")
 
 
+def test_an_evicted_pod_has_the_condition_of_a_disruption(cluster: Cluster) -> None:
+    """The pod of a Job is then no failure, if its policy ignores disruptions."""
+    cluster.api.post(cluster.pods, pod("one", nodeName="node-1")).ok()
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}}
+    other = {**eviction, "deleteOptions": {"preconditions": {"uid": "another"}}}
+    assert cluster.api.post(f"{cluster.pods}/one/eviction", other).status == 409
+    assert not disruptions(cluster)
+    assert cluster.api.post(f"{cluster.pods}/one/eviction", eviction).status == 201
+    [found] = disruptions(cluster)
+    assert (found["status"], found["reason"]) == ("True", "EvictionByEvictionAPI")
+
+
+def disruptions(cluster: Cluster) -> list[Any]:
+    conditions = cluster.api.get(f"{cluster.pods}/one").ok()["status"].get("conditions", [])
+    return [condition for condition in conditions if condition["type"] == "DisruptionTarget"]
+
+
 # --- nodes and jobs
 
 

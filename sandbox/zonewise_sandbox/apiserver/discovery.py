@@ -75,7 +75,9 @@ def _kind_resources(kind: Kind) -> list[Object]:
         resources.append(_subresource(kind, "status", kind.kind, _STATUS_VERBS))
     if kind.resource == POD.resource:
         resources.append(_subresource(kind, "binding", "Binding", ("create",)))
-        resources.append(_subresource(kind, "eviction", "Eviction", ("create",)))
+        # kubectl drain evicts only if these fields are present (kubectl pkg/drain CheckEvictionSupport)
+        eviction = _subresource(kind, "eviction", "Eviction", ("create",))
+        resources.append({**eviction, "group": "policy", "version": "v1"})
     return resources
 
 

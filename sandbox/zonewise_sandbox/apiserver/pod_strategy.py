@@ -133,6 +133,15 @@ def bind_pod(pod: Object, binding: Object, now: str) -> Object:
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
 
 
+def disrupted_pod(pod: Object, now: str) -> Object:
+    """Return the pod with the condition of an eviction (pkg/registry/core/pod/storage/eviction.go)."""
+    status = object_in(pod, "status")
+    others = [condition for condition in list_in(status, "conditions") if condition.get("type") != "DisruptionTarget"]
+    disruption = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                  "message": "Eviction API: evicting", "lastTransitionTime": now}  # fmt: skip
+    return {**pod, "status": {**status, "conditions": [*others, disruption]}}
+
+
 def grace_period_seconds(pod: Object, requested: int | None) -> int:
     """Return the seconds for which a deleted pod remains: its kubelet must stop it first."""
     if not pod["spec"].get("nodeName") or object_in(pod, "status").get("phase") in {"Succeeded", "Failed"}:

@@ -43,10 +43,12 @@ def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
     return value
 
 
-def parse_options(body: bytes) -> Object:
-    """Return the DeleteOptions in the body of a deletion, or none if it is empty."""
+def parse_options(body: bytes, content_type: str) -> Object:
+    """Return the DeleteOptions in the body of a deletion, or none if it is empty. Raises StatusError (415, 400)."""
     if not body:
         return {}
+    if content_type not in {"", JSON}:
+        raise unsupported_media_type((JSON,))
     try:
         value: Value = msgspec.json.decode(body)
     except msgspec.DecodeError as error:

@@ -31,6 +31,7 @@ from zonewise_sandbox.apiserver.validation import (
     check_applied,
     check_body,
     check_metadata,
+    check_preconditions,
     check_same_kind,
     check_schema,
     check_versions,
@@ -122,6 +123,16 @@ class RestStorage:
             new = pod_strategy.bind_pod(pod, binding, self._store.timestamp())
             if not options.dry_run:
                 self._objects.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
+
+    def evict(self, target: Target, deletion: DeleteOptions) -> None:
+        """Delete a pod after it has got the condition DisruptionTarget."""
+        if not deletion.dry_run:
+            with self._store.lock:
+                pod = self.get(target)
+                check_preconditions(target.kind, pod, deletion)
+                new = pod_strategy.disrupted_pod(pod, self._store.timestamp())
+                self._objects.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
+        self.delete(target, deletion)
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
         """Delete an object; return it if its kind returns deleted objects or it has finalizers, otherwise None."""

@@ -174,7 +174,7 @@ class Router:
         if target.subresource == "binding":
             self.objects.bind(plain, body, _options(request, "CreateOptions"))
         else:
-            self.objects.delete(plain, _deletion(object_in(body, "deleteOptions"), request.query))
+            self.objects.evict(plain, _deletion(object_in(body, "deleteOptions"), request.query))
         return _json(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 
     def _patch(self, request: Request, target: Target) -> Response:
@@ -189,7 +189,7 @@ class Router:
         return self._object(request, target.kind, 201 if new else 200, obj)
 
     def _delete(self, request: Request, target: Target) -> Response:
-        deletion = _deletion(request_bodies.parse_options(request.body), request.query)
+        deletion = _deletion(request_bodies.parse_options(request.body, request.content_type), request.query)
         uid = self.objects.get(target)["metadata"]["uid"]
         remaining = self.objects.delete(target, deletion)
         if remaining is not None:
@@ -201,7 +201,7 @@ class Router:
         return _json(200, success)
 
     def _delete_collection(self, request: Request, target: Target) -> Response:
-        deletion = _deletion(request_bodies.parse_options(request.body), request.query)
+        deletion = _deletion(request_bodies.parse_options(request.body, request.content_type), request.query)
         test = selector_predicate(target.kind, request.query)
         page = self.lister.list(target.kind, target.namespace, {})
         selected = [record for record in page.records if test is None or test(record.object)]
