@@ -255,7 +255,7 @@ def test_without_the_read_api_only_the_objects_are_shown(
         out = capsys.readouterr().out
         assert status == 0
         assert ["a", "Admitted"] in [row[:2] for row in rows(out)]
-        assert "Positions and forecasts are missing because the controller's read API cannot be reached: " in out
+        assert "Positions and forecasts are missing because of the controller's read API: " in out
 
 
 def test_dry_run_prints_what_kubectl_can_apply(
@@ -276,7 +276,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
     ("arguments", "message"),
     [
         (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
-        (("queue", "--api-server", "http://127.0.0.1:1"), "check that the server is up"),
+        (("queue", "--api-server", "http://127.0.0.1:1"), "check that http://127.0.0.1:1 is up"),
         (("queue", "--server", "localhost"), "--server: 'localhost' is not a URL, such as http://127.0.0.1:9821"),
         (("queue", "--server", "http://[::1"), "--server: 'http://[::1' is not a URL"),
         (("queue", "--api-server", "http://[::1"), "http://[::1: Invalid IPv6 URL"),

@@ -35,7 +35,9 @@ def describe_forecast(response: Mapping[str, Any], requests: str, now: float) ->
 
 
 def _unknown(response: Mapping[str, Any]) -> str:
-    if response.get("neverFits") or not response.get("clusterQueue"):
+    if response.get("neverFits"):
+        return "never with the present nodes and quotas"
+    if not response.get("clusterQueue"):
         return "never"
     return "unknown: jobs before it declare no walltime, or are too many to simulate"
 

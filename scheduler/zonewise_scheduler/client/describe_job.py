@@ -125,7 +125,7 @@ def _requests(job: JobFacts) -> Iterator[str]:
 
 def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:
     if explanation.never_fits:
-        return "never: it does not fit even when all others have ended"
+        return "never with the present nodes and quotas: it does not fit even when all others have ended"
     if job.reserved_start is not None:
         start = job.reserved_start
         return f"reserved, {_at(start, now)} at the latest"

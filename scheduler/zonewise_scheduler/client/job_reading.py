@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Json, Session
 
 _JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
-MISSING = "Positions and forecasts are missing because the controller's read API cannot be reached: {reason}"
+MISSING = "Positions and forecasts are missing because of the controller's read API: {reason}"
 
 
 def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFacts], list[str]]:

@@ -145,6 +145,7 @@ def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None)
         from zonewise_common.kube.client import Client
         from zonewise_common.kube.errors import KubeError
     environ = os.environ if environ is None else environ
+    config: Config | None = None
     try:
         config = _config(arguments, environ)
         with contextlib.closing(Client(config, timeout=_TIMEOUT)) as client:
@@ -152,7 +153,7 @@ def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None)
             with contextlib.closing(_read_api(arguments, config, environ)) as read_api:
                 yield Session(client, read_api, namespace, getattr(arguments, "all_namespaces", False))
     except KubeError as error:
-        raise CommandError(f"the API server: {error}{_advice(error)}") from error
+        raise CommandError(f"the API server: {error}{_advice(error, config)}") from error
 
 
 def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
@@ -190,7 +191,7 @@ def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) 
     return proxied_read_api(config, namespace, token, token_file(config, namespace, environ))
 
 
-def _advice(error: Exception) -> str:
+def _advice(error: Exception, config: Config | None) -> str:
     """Return the remedy for an error of the API server; "" if the message suffices."""
     from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
 
@@ -198,4 +199,6 @@ def _advice(error: Exception) -> str:
         return "; log in again, or use another kubeconfig or context"
     if isinstance(error, Forbidden):
         return "; an administrator of the cluster can grant this right with RBAC"
-    return "; check that the server is up and that the kubeconfig is right" if isinstance(error, TransportError) else ""
+    if isinstance(error, TransportError) and config is not None:
+        return f"; check that {config.url} is up, and that it is the right server"
+    return ""

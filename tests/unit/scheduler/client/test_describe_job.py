@@ -103,7 +103,11 @@ def test_eighty_columns() -> None:
 @pytest.mark.parametrize(
     ("explanation", "job", "start"),
     [
-        (ExplanationFacts(never_fits=True), WAITING, "never: it does not fit even when all others have ended"),
+        (
+            ExplanationFacts(never_fits=True),
+            WAITING,
+            "never with the present nodes and quotas: it does not fit even when all others have ended",
+        ),
         (
             ExplanationFacts(start=NOW + 60),
             replace(WAITING, reserved_start=None, position=1),

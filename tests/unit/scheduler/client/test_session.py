@@ -99,7 +99,7 @@ def test_errors_of_the_server_state_a_remedy(kubeconfig: str) -> None:
     from zonewise_common.kube.resources import PODS
 
     with (
-        pytest.raises(CommandError, match=r"the API server: .*; check that the server is up and"),
+        pytest.raises(CommandError, match=r"the API server: .*; check that http://127\.0\.0\.1:1 is up, and"),
         open_session(parsed("--kubeconfig", kubeconfig), {}) as session,
     ):
         session.list(PODS)
