@@ -23,7 +23,7 @@ ADMISSION, TOPOLOGY, MANAGED = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topol
 
 
 def documented_loop() -> str:
-    section = GUIDE.split("\n### Remove the queue\n")[1].split("\n### ")[0]
+    section = GUIDE.split("\n### Remove the queue\n")[1].split("\n## ")[0]
     [loop] = re.findall(r"```bash\n(.*?)```", section, re.S)
     return str(loop)
 
