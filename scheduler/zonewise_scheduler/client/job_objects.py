@@ -126,7 +126,7 @@ def _template(request: JobRequest) -> Json:
         "name": "main",
         "image": request.image,
         "command": [f"{MOUNT}/start", *map(_literal, request.arguments)],
-        "env": [{"name": name, "value": _literal(value)} for name, value in _variables(request)],
+        "env": [{"name": name, "value": _literal(value)} for name, value in variables(request)],
         "resources": {"requests": requests, "limits": dict(requests)},
         "volumeMounts": mounts,
     }
@@ -158,7 +158,7 @@ def pod_requests(request: JobRequest) -> dict[str, str]:
     return requests | {name: str(number) for name, number in request.devices.items()}
 
 
-def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
+def variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     """Yield the variables of the container. SLURM_NTASKS and SLURM_PROCID are not among them.
 
     Frameworks that find these expect srun (for example Lightning's SLURMEnvironment). A list of hosts that is too long

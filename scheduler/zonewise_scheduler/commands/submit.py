@@ -48,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print or create the objects of a job. Raises CommandError."""
     from zonewise_scheduler.client.job_objects import job_objects
+    from zonewise_scheduler.client.script_notes import script_notes
 
     if arguments.output and arguments.output not in _FORMATS:
         arguments.output_file, arguments.output = arguments.output, ""
@@ -56,6 +57,8 @@ def run(arguments: Namespace) -> int:
         _note("without --mem a pod is not Guaranteed: the kubelet aligns its CPUs and GPUs to no zone")
     if request.walltime is None:
         _note("without -t the end of the job is unknown: jobs that wait for it have no start time")
+    for note in script_notes(request, script.content):
+        _note(note)
     if arguments.dry_run:
         _print(request, job_objects(request, script.content), arguments, created=False)
         return 0
