@@ -125,6 +125,9 @@ def _print_changes(writes: Iterable[Write]) -> None:
         key = change.key
         name = key.namespaced_name if key.namespace else key.name
         names.setdefault((key.resource.kind, change.purpose), []).append(name)
+    if not names:
+        write("Kueue has left nothing that must change.\n", STANDARD_OUTPUT)
+        return
     rows = [("CHANGE", "KIND", "NUMBER", "OBJECTS")]
     for (kind, purpose), objects in names.items():
         more = f", and {len(objects) - _MAX_NAMES} more" if len(objects) > _MAX_NAMES else ""

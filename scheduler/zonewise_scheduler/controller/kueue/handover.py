@@ -101,11 +101,17 @@ class Handover:
         """Text of Kueue's configuration file; "": it cannot be read."""
 
     def read(self) -> None:
-        """Read all objects. Raises KubeError."""
+        """Read all objects. Raises HandoverError if the cluster lacks one of Kueue's kinds, and KubeError."""
         self.lease = read_lease(self._client, self._options.lease)
         optional = [adapter.resource for adapter in self._adapters.values()]
         for resource in (*RESOURCES, WORKLOADS, ADMISSION_CHECKS, *WEBHOOK_CONFIGURATIONS):
-            self.objects[resource] = list(self._client.list(resource).items)
+            try:
+                self.objects[resource] = list(self._client.list(resource).items)
+            except NotFound as error:
+                raise HandoverError(
+                    f"the cluster does not serve the kind {resource.kind} of {resource.api_version}: Kueue is not "
+                    "installed, or its version lacks it"
+                ) from error
         for resource in optional:
             try:
                 self.objects[resource] = list(self._client.list(resource).items)

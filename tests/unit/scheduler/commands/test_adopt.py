@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.live_queue import KUEUE_CRDS
 from zonewise_common.cli.command import CommandError
+from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.commands import adopt
 from zonewise_scheduler.controller.kueue import handover
 from zonewise_scheduler.controller.kueue.handover import HandoverError
@@ -59,3 +61,14 @@ def test_errors_name_invalid_settings(monkeypatch: pytest.MonkeyPatch, tmp_path:
     path.write_text(text)
     with pytest.raises(CommandError, match=r"jobKinds|unknown"):
         kinds_of(monkeypatch, "--config", str(path))
+
+
+def test_a_cluster_without_kueue_has_nothing_to_change(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = ArgumentParser()
+    adopt.add_arguments(parser)
+    with ApiServer() as server:
+        assert adopt.run(parser.parse_args(["--api-server", server.url, "--dry-run"])) == 1
+    assert "does not serve the kind ClusterQueue of kueue.x-k8s.io/v1beta2" in capsys.readouterr().err
+    with ApiServer(crds=sorted(KUEUE_CRDS.glob("*s.yaml"))) as server:
+        assert adopt.run(parser.parse_args(["--api-server", server.url, "--dry-run"])) == 0
+    assert capsys.readouterr().out == "Kueue has left nothing that must change.\n"
