@@ -50,6 +50,12 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
         return explanation
     if workload.begin_at > now:
         return _before_begin(explanation, state, workload)
+    return _with_nomination(explanation, state, workload)
+
+
+def _with_nomination(explanation: Explanation, state: PlannerState, workload: Workload) -> Explanation:
+    """Add what the nomination of a workload lacks now, and its start."""
+    key, queue, now = explanation.key, explanation.queue, explanation.now
     snapshot = state.snapshot.copy()
     head = Head(workload, queue)
     assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
@@ -58,16 +64,18 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
     if fits and not explanation.gated and (delayed := _delayed_reservation(state, head, assignment, targets, now)):
         explanation = explanation._replace(delayed_reservation=delayed, victims=())
     blocker = _blocking_workload(state, key, now)
-    if blocker and (pending_queue.strict or fits):
+    if blocker and (state.pending_queues[queue].strict or fits):
         explanation = explanation._replace(blocked_by=blocker)
     return _with_start(explanation, state, head, snapshot, fits=fits)
 
 
 def _before_begin(explanation: Explanation, state: PlannerState, workload: Workload) -> Explanation:
-    """Add the begin time of a workload, and its advance reservation if it has one."""
-    explanation = explanation._replace(begin_at=workload.begin_at)
+    """Add the begin time of a workload, and its advance reservation if it has one, or why it never fits."""
     reservation = state.reservations.by_key.get(explanation.key)
-    return explanation if reservation is None else explanation._replace(start=reservation.start, reserved=True)
+    if reservation is not None:
+        return explanation._replace(begin_at=workload.begin_at, start=reservation.start, reserved=True)
+    nominated = _with_nomination(explanation, state, workload)
+    return (nominated if nominated.never_fits else explanation)._replace(begin_at=workload.begin_at)
 
 
 def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:

@@ -57,10 +57,10 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
             if len(explanation.failed_checks) > 1
             else f"its admission check {checks} has failed"
         ]
-    if explanation.begin_at:
-        return [f"begins {when(explanation.begin_at, explanation.now)} at the earliest"]
     queue = f"ClusterQueue {explanation.queue}"
-    clauses = [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
+    begin = explanation.begin_at
+    clauses = [f"begins {when(begin, explanation.now)} at the earliest"] if begin else []
+    clauses += [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
     clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]
     if explanation.placement_failure is not None:
         clauses.append(_placement_failure(explanation.placement_failure))

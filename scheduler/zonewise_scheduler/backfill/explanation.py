@@ -58,7 +58,7 @@ class Explanation(NamedTuple):
     failed_checks: tuple[str, ...] = ()
     """Names of the admission checks that have failed."""
     begin_at: float = 0.0
-    """Its begin time, if that is in the future; 0 if not."""
+    """Its begin time, if that is in the future; 0 if not. Shortages are then set only if it never fits."""
     blocked_by: str = ""
     """Key of a workload that must start first: the head of a StrictFIFO queue, or one that waits for victims."""
     shortages: tuple[QuotaShortage, ...] = ()

@@ -62,6 +62,19 @@ def test_an_advance_reservation_lets_only_those_start_that_end_before_it() -> No
     assert min(played.starts["/long"], played.starts["/late"]) >= 110
 
 
+def test_a_workload_that_never_fits_is_explained_before_its_begin_time() -> None:
+    """Otherwise, an administrator would learn only at the maintenance that its queue cannot borrow the CPUs."""
+    planner = make(begins("huge", 100, cpus=80))
+    explanation = explain(planner, "/huge", 0)
+    assert explanation.never_fits
+    assert explanation_message(explanation) == (
+        "begins in 1 min 40 s at the earliest; needs 0.08 CPUs of flavor all; cohort all has 0.008; "
+        "cannot start even when all other workloads have ended"
+    )
+    waits = make(submission("long", 8, 500), begins("later", 100, queue="q"))
+    assert explanation_message(explain(waits, "/later", 0)) == "begins in 1 min 40 s at the earliest"
+
+
 def test_without_the_annotation_of_its_queue_a_workload_only_begins_later() -> None:
     """Any user may ask for a begin time, but only an administrator for a reservation."""
     planner = make(begins("later", 100, queue="q"))
