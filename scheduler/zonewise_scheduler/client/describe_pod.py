@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
-_GATES = {
-    ADMISSION_GATE: "waits in the queue: run `zonewise explain` on its job for the reason",
-    TOPOLOGY_GATE: "waits for its node: all pods of its job must exist first",
-}
 
 
 def describe_pod(
@@ -67,7 +63,7 @@ def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | 
     yield Detail("job", [pod.job or pod.workload])
     yield Detail("requests", [amounts_text(pod.requests) or "nothing"])
     yield Detail("node", [pod.node or "none yet"])
-    yield Detail("waits", [_GATES.get(gate, f"has the scheduling gate {gate}") for gate in pod.gates])
+    yield Detail("waits", [_gate_text(gate, pod) for gate in pod.gates])
     yield Detail("unscheduled", [pod.unscheduled if not pod.gates else ""], "warning")
     yield Detail("predicted", [pod.predicted_admission])
     if pod.node and pod.phase in {"Running", "Pending"}:
@@ -77,6 +73,15 @@ def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | 
     label = "rejected" if pod.is_rejected else "reason"
     yield Detail(label, [": ".join(filter(None, (pod.reason, pod.message))), *pod.container_problems], "bad")
     yield Detail("its node", [] if node is None else node.problems, "bad")
+
+
+def _gate_text(gate: str, pod: PodFacts) -> str:
+    """Return what a pod with a scheduling gate waits for. A pod without a job is a job of its own, or of a group."""
+    if gate == ADMISSION_GATE:
+        return f"waits in the queue: `zonewise explain {pod.job or pod.name}` gives the reason"
+    if gate == TOPOLOGY_GATE:
+        return "waits for its node: all pods of its job must exist first"
+    return f"has the scheduling gate {gate}"
 
 
 def _held(node: NodeAvailability | None, holdings: Holdings | None) -> str:

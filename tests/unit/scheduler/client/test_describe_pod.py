@@ -61,8 +61,10 @@ def test_a_pod_that_waits() -> None:
         "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "gated"}]},
     }
     said = lines(read_pod_facts(obj, []))
-    assert "waits     waits in the queue: run `zonewise explain` on its job for the reason" in said
+    assert "waits     waits in the queue: `zonewise explain p` gives the reason" in said
     assert "          has the scheduling gate example.com/x" in said
+    of_job = read_pod_facts(obj, [])._replace(job="train")
+    assert "waits     waits in the queue: `zonewise explain train` gives the reason" in lines(of_job)
     obj["spec"]["schedulingGates"] = []
     assert "unscheduled  gated" in lines(read_pod_facts(obj, []))
 
