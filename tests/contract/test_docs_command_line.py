@@ -170,4 +170,4 @@ def test_the_page_for_slurm_users_names_variables_that_are_set() -> None:
     texts = [str(job_objects(each, "#!/bin/sh\n")) for each in (request, array)]
     for name in re.findall(r"`(SLURM_[A-Z_]+|MASTER_ADDR)`", SLURM.read_text()):
         is_set = any(name in text for text in texts)
-        assert is_set is (name not in {"SLURM_NTASKS", "SLURM_PROCID"}), name
+        assert is_set is (name not in {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"}), name
