@@ -59,9 +59,11 @@ def read_review(review: Mapping[str, Any]) -> AdmissionRequest:
     )
 
 
-def allow(uid: str, patch: Sequence[Json] = ()) -> Json:
-    """Return the response that allows an object, with a JSON patch (RFC 6902) to apply."""
+def allow(uid: str, patch: Sequence[Json] = (), warnings: Sequence[str] = ()) -> Json:
+    """Return the response that allows an object, with a JSON patch (RFC 6902) to apply, and warnings for its user."""
     response: Json = {"uid": uid, "allowed": True}
+    if warnings:
+        response["warnings"] = list(warnings)
     if patch:
         encoded = base64.b64encode(json.dumps(patch).encode()).decode()
         response |= {"patchType": "JSONPatch", "patch": encoded}

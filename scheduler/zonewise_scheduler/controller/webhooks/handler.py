@@ -11,13 +11,14 @@ from zonewise_common.service.handlers import Request, Response, text_response
 from zonewise_scheduler.controller.webhooks.admission_review import allow, read_review, reject
 from zonewise_scheduler.controller.webhooks.default_object import default_object
 from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, replicated_pods_problems
-from zonewise_scheduler.controller.webhooks.rules import POD, belongs_to_job
+from zonewise_scheduler.controller.webhooks.rules import LEADER_WORKER_SET, POD, belongs_to_job
+from zonewise_scheduler.controller.webhooks.unknown_names import job_warnings
 from zonewise_scheduler.controller.webhooks.validate_job import job_problems
 from zonewise_scheduler.controller.webhooks.validate_pod import pod_problems
 from zonewise_scheduler.controller.webhooks.validate_queue import QUEUE_KINDS, queue_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
@@ -77,7 +78,13 @@ class WebhookHandler:
 
     def _validate(self, request: AdmissionRequest) -> Json:
         problems = tuple(self._problems(request))
-        return reject(request.uid, problems) if problems else allow(request.uid)
+        return reject(request.uid, problems) if problems else allow(request.uid, warnings=self._warnings(request))
+
+    def _warnings(self, request: AdmissionRequest) -> Sequence[str]:
+        """Return warnings about a new job. The pods of a LeaderWorkerSet inherit the annotations of its templates."""
+        is_job = request.group_kind in self._rules.suspend_paths and request.group_kind != LEADER_WORKER_SET
+        is_new_job = is_job and request.operation == "CREATE" and self._rules.manages(request.namespace)
+        return job_warnings(request.obj) if is_new_job else ()
 
     def _problems(self, request: AdmissionRequest) -> Collection[str]:
         is_queue = request.group_kind in QUEUE_KINDS
