@@ -242,7 +242,9 @@ def check_pod_set_and_flavor_match_for_tas(
         return "" if group.covered_resources.isdisjoint(pod_set.requests_on_node) else "it has no topology"
     if not tas_snapshot.has_topology(flavor.name):
         return "its topology is unknown"
-    return "" if tas_snapshot.has_level(flavor.name, request) else "its topology lacks the requested level"
+    if tas_snapshot.has_level(flavor.name, request):
+        return ""
+    return f"its topology {flavor.topology_name} lacks a requested level: {', '.join(request.request.levels)}"
 
 
 def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:

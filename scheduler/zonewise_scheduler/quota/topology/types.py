@@ -34,6 +34,12 @@ class PodSetTopologyRequest(NamedTuple):
     slice_constraints: tuple[SliceConstraint, ...] = ()
     """Slice layers, highest level first; each size is a multiple of the next."""
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return all levels that it names."""
+        level = self.required or self.preferred
+        return (*([level] if level else ()), *(layer.level for layer in self.slice_constraints if layer.level))
+
 
 class PreferredSchedulingTerm(NamedTuple):
     """A term of the preferred node affinity."""

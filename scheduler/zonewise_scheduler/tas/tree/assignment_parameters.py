@@ -50,8 +50,7 @@ def has_level(level_keys: Sequence[str], request: PodSetTopologyRequest | None) 
         request.required or request.preferred or request.unconstrained or request.slice_constraints
     ):
         return False
-    levels = [request.required or request.preferred, *(layer.level for layer in request.slice_constraints)]
-    return all(level in level_keys for level in levels if level)
+    return all(level in level_keys for level in request.levels)
 
 
 def topology_assignment_parameters(

@@ -105,7 +105,7 @@ GROUP = resource_group(FlavorQuotas("spot", (("cpu", ResourceQuota(4)),)))
         ("rack", "spot", "", "memory", False, ""),
         ("rack", "other", "racks", "cpu", False, "its topology is unknown"),
         ("rack", "spot", "racks", "cpu", False, ""),
-        ("row", "spot", "racks", "cpu", False, "its topology lacks the requested level"),
+        ("row", "spot", "racks", "cpu", False, "its topology racks lacks a requested level: row"),
     ],
 )
 def test_topologies(
