@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from support.apiserver import real_server
-from support.clusters import Cluster, cluster, config_map, embedded_server, pod, widget
+from support.clusters import GROUP, Cluster, cluster, config_map, embedded_server, pod, widget
 from support.programs import find_program, missing_program
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,3 +98,10 @@ def test_drain_evicts_the_pods_of_a_node(cluster: Cluster, kubectl: Callable[...
     assert drained.endswith(f"node/{node} drained\n")
     assert cluster.api.get(f"/api/v1/nodes/{node}").ok()["spec"]["unschedulable"]
     cluster.api.get(f"{cluster.pods}/one").refused(404, "NotFound")
+
+
+def test_explain_describes_a_custom_kind(cluster: Cluster, kubectl: Callable[..., str]) -> None:
+    cluster.define()
+    eventually(lambda: "'kind': 'Widget'" in str(cluster.api.get(f"/openapi/v3/apis/{GROUP}/v1").body))
+    assert "KIND:       Widget" in kubectl("explain", "widgets")
+    assert "size" in kubectl("explain", "widgets.spec", "--recursive")

@@ -1,7 +1,8 @@
-"""The part of OpenAPI that kubectl reads before an apply: the server validates fields and supports dry runs.
+"""The part of OpenAPI that kubectl reads: before an apply, the options of PATCH; for `explain`, the custom kinds.
 
 kubectl reads /openapi/v3 and, for the version to be written, whether PATCH accepts the parameters `dryRun` and
-`fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). Types are not described.
+`fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). `kubectl explain` finds the schema of a
+kind by its extension (k8s.io/kubectl/pkg/explain/v2/templates/plaintext.tmpl). Built-in kinds have no schema.
 
 A List is not a kind of the server. kubectl validates its items by the types of /openapi/v2, and skips items of absent
 types (k8s.io/kubectl/pkg/util/openapi/validation/validation.go ValidateBytes, validateResource). The server validates
@@ -23,6 +24,7 @@ OPENAPI_V2 = b"\x0a\x032.0"
 """An OpenAPI v2 document without types, in protobuf: field 1, `swagger`, is "2.0"."""
 OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Its content type: kubectl reads it only as protobuf."""
+_GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
@@ -37,7 +39,8 @@ def open_api(registry: Registry, parts: list[str]) -> Object | None:
         return None
     info = {"title": "zonewise", "version": VERSION["gitVersion"]}
     paths = {_object_path(kind): _operations(kind) for kind in kinds_at_path}
-    return {"openapi": "3.0.0", "info": info, "paths": paths}
+    schemas = {f"{kind.api_version}.{kind.kind}": _schema(kind) for kind in kinds_at_path if kind.schema is not None}
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 def _path(kind: Kind) -> str:
@@ -49,12 +52,19 @@ def _object_path(kind: Kind) -> str:
     return f"/{_path(kind)}/{namespace}{kind.plural}/{{name}}"
 
 
+def _schema(kind: Kind) -> Object:
+    return {**(kind.schema or {}), _GROUP_VERSION_KIND: [_group_version_kind(kind)]}
+
+
+def _group_version_kind(kind: Kind) -> Object:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
 def _operations(kind: Kind) -> Object:
-    group_version_kind = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS]
     patch = {
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": group_version_kind,
+        _GROUP_VERSION_KIND: _group_version_kind(kind),
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
     }
