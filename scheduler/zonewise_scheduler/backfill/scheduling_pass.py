@@ -165,7 +165,9 @@ def _begin(state: PlannerState, key: str) -> None:
 def _retry_without_start(state: PlannerState, now: float) -> None:
     """Make workloads due again for which no start was found, since nodes or reservations have changed."""
     state.must_retry = False
-    state.unreserved = dict.fromkeys(state.unreserved, False)
+    if any(state.unreserved.values()):
+        state.unreserved = dict.fromkeys(sorted(state.unreserved, key=state.unreserved.__getitem__), False)
+        state.next_retry = now + RETRY_INTERVAL
     for name, queue in state.pending_queues.items():
         if queue.retry_without_start():
             state.active_queues[name] = None

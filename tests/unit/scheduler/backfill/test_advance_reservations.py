@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -20,8 +21,9 @@ from zonewise_scheduler.backfill.forecast import BOUNDED, EXACT, PlayOptions, sa
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.scheduling_pass import RETRY_INTERVAL, schedule
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
@@ -143,6 +145,27 @@ def test_a_workload_that_never_fits_is_not_searched_for_in_every_pass() -> None:
     assert planner.wake_at < inf
     schedule(planner, 101)
     assert planner.unreserved == {}
+
+
+def test_workloads_that_never_fit_are_searched_for_once_in_each_interval_of_retries() -> None:
+    """Nodes change several times a second. Any user may submit thousands of such workloads."""
+    huge = [begins(f"{number:03}", 10_000, cpus=80) for number in range(3 * MAX_ADVANCE_RESERVATIONS)]
+    planner = make(*huge)
+    with patch.object(ReservationTable, "reserve", autospec=True, return_value=None) as reserve:
+        for now in range(1, 1 + int(RETRY_INTERVAL)):
+            events.nodes_changed(planner)
+            schedule(planner, now)
+    assert reserve.call_count == len(huge)
+
+
+def test_workloads_that_never_fit_do_not_keep_a_later_one_from_its_reservation() -> None:
+    """It gets the reservation without any event, once all workloads before it have been tried."""
+    huge = [begins(f"{number:03}", 10_000, cpus=80) for number in range(2 * MAX_ADVANCE_RESERVATIONS)]
+    planner = make(*huge, begins("last", 10_000))
+    for _ in range(3):
+        assert planner.wake_at < 10_000
+        schedule(planner, planner.wake_at)
+    assert starts(planner) == {"last": 10_000}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
