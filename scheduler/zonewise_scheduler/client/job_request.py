@@ -18,6 +18,8 @@ GPU = "nvidia.com/gpu"
 MAX_NAME = 52
 """Maximum characters of a Job's name: the names and hostnames of its pods append a dash and the index, and are limited
 to 63."""
+MAX_PODS = 100_000
+"""Maximum parallelism of an Indexed Job (pkg/apis/batch/validation/validation.go maxParallelismForIndexedJob)."""
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(_LABEL)
 _CLAIM_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -67,6 +69,8 @@ class JobRequest(NamedTuple):
 def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]) -> JobRequest:
     """Return the job request for options merged from the script and the command line. Raises CommandError."""
     pods, tasks = _pods_and_tasks(options)
+    if pods > MAX_PODS:
+        raise CommandError(f"{pods} pods are more than the {MAX_PODS} that a Job may have: check -N and -n")
     array: JobArray | None = options.array
     if array is not None and pods > 1:
         raise CommandError(f"--array with {pods} pods: each element of an array is one pod; remove -N and -n")

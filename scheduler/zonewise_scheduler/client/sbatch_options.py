@@ -231,7 +231,11 @@ def _time_limit(text: str) -> float:
 
 def _begin(text: str) -> str:
     """Return a begin time in UTC, as the annotation has it."""
-    return parse_begin_time(text, datetime.now()).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = parse_begin_time(text, datetime.now())
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not in the years 1 to 9999 of UTC") from None
 
 
 def _dependency(text: str) -> str:

@@ -71,6 +71,7 @@ def test_the_name_of_a_claim_may_have_dots() -> None:
     [
         (("-N", "3", "-n", "32"), "-n 32 tasks cannot be spread evenly over 3 pods"),
         (("-N", "2", "-n", "32", "--ntasks-per-node", "8"), "more than --ntasks-per-node 8"),
+        (("-n", "100001"), "100001 pods are more than the 100000 that a Job may have"),
         (("-N", "3", "--gpus", "8"), "--gpus: 8 is not a multiple of 3 pods"),
         (
             ("--gpus", "2", "--gpus-per-node", "4"),

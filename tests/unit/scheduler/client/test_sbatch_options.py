@@ -47,6 +47,10 @@ def test_several_lines_are_read_together() -> None:
     assert (options.output_file, options.export) == ("out-%a.txt", ["A=1", "B=2"])
 
 
+def test_a_begin_time_is_written_in_utc_with_four_digits_of_the_year() -> None:
+    assert directives("-b 0999-12-24T08:00+01:00").begin == "0999-12-24T07:00:00Z"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -56,6 +60,7 @@ def test_several_lines_are_read_together() -> None:
         ("--exclusive=user", "--exclusive is not supported"),
         ("-w node[1-4]", "-w is not supported: select the node by label"),
         ("-d afterok", "'afterok' is not a dependency, such as afterok:JOB"),
+        ("-b 9999-12-31T23:59-01:00", "'9999-12-31T23:59-01:00' is not in the years 1 to 9999 of UTC"),
         ("-d after:a", "'after:a' is not a dependency"),
         ("--gpus=h100:8", "the type of a GPU is a label of the node here"),
         ("--gpus-per-node", "expected one argument"),
