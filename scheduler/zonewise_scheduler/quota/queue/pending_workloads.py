@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank, ShapeKey
 
+MIN_RANKS = 64
+"""Number of ranks that a group may have before its stale ones are dropped."""
 _REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
 _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
@@ -404,6 +406,9 @@ class PendingWorkloads:
         rank = self._rank(workload)
         entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
         self._note_change(workload, rank, added=True)
+        if len(group.ranks) > MIN_RANKS + 2 * len(self._entries):
+            group.ranks = [each for each in group.ranks if self._is_current(each)]
+            heapify(group.ranks)
         heappush(group.ranks, rank)
         if group.ranks[0] is rank:
             shape.first = None

@@ -1,7 +1,7 @@
 """Groups of pending workloads that get the same decision: by scheduling shape, and within a shape by walltime.
 
 A group is inadmissible as a whole, so the cost of a change depends on the number of groups, not of workloads. Heaps
-keep stale ranks of removed workloads; PendingWorkloads drops these when they come first.
+keep stale ranks of removed workloads; PendingWorkloads drops these when they come first or are many.
 """
 
 from __future__ import annotations
