@@ -28,6 +28,16 @@ def test_a_begin_time_has_an_offset_from_utc(text: str, seconds: float) -> None:
     assert read_begin(FieldReader(_annotated(BEGIN_ANNOTATION, text)["metadata"], "metadata.", [])) == seconds
 
 
+def test_problems_show_the_first_80_characters() -> None:
+    """A user may write a value of 256 KiB, and messages are limited."""
+    shown = "x" * 80
+    with pytest.raises(FieldError, match=f"not an RFC 3339 time: '{shown}'$"):
+        read_begin(FieldReader(_annotated(BEGIN_ANNOTATION, "x" * 81)["metadata"], "metadata.", []))
+    problems: list[str] = []
+    read_advance_reservations(_annotated(ADVANCE_ANNOTATION, "x" * 81), problems)
+    assert problems == [f'metadata.annotations.{ADVANCE_ANNOTATION}: not "true" or "false": \'{shown}\'']
+
+
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-12-01T08:00:00", "08:00", "9999999999999", "\ud800"])
 def test_an_invalid_begin_time_is_an_error_and_never_none(text: str) -> None:
     """A job without a valid begin time would otherwise start at once."""

@@ -38,6 +38,8 @@ def test_admission_fair_sharing_is_written_as_in_kueues_configuration() -> None:
     assert config == AdmissionFairSharingConfig(604_800.0, 90.0, {"cpu": 2.0, "memory": 0.5})
     assert parse_admission_fair_sharing(config.as_object()) == config
     assert parse_admission_fair_sharing({"resourceWeights": {1: 2}}).resource_weights == {"1": 2.0}
+    assert parse_admission_fair_sharing({"resourceWeights": {"cpu": None}}).resource_weights == {"cpu": 1.0}
+    assert parse_admission_fair_sharing({"usageSamplingInterval": "1s"}).usage_sampling_interval == 1.0
     assert parse_admission_fair_sharing({}) == AdmissionFairSharingConfig()
 
 
@@ -48,6 +50,7 @@ def test_admission_fair_sharing_is_written_as_in_kueues_configuration() -> None:
         ({"usageHalfLifeTime": "-1s"}, ("admissionFairSharing.usageHalfLifeTime: not a duration, such as 1h30m or 45s"
          ": '-1s'")),
         ({"usageSamplingInterval": "0s"}, "admissionFairSharing.usageSamplingInterval: must be at least 1s: '0s'"),
+        ({"usageSamplingInterval": "0.9s"}, "admissionFairSharing.usageSamplingInterval: must be at least 1s: '0.9s'"),
         ({"resourceWeights": {"cpu": -1}}, "admissionFairSharing.resourceWeights.cpu: not a number from 0 on: -1"),
         ({"halfLife": "1h"}, "admissionFairSharing.halfLife: unknown field"),
     ],

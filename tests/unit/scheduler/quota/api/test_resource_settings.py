@@ -62,6 +62,11 @@ def test_outputs_add_to_each_other_and_to_requests() -> None:
     assert transformed({"a": 1000, "b": 3000, "cpu": 50}, a, b) == {"credits": 8000, "cpu": 450}
 
 
+def test_a_transformation_of_an_absent_resource_does_not_prevent_later_ones() -> None:
+    absent, present = ({"input": name, "outputs": {"credits": 2}} for name in ("absent", "a"))
+    assert transformed({"a": 1000}, absent, present) == {"a": 1000, "credits": 2000}
+
+
 def test_another_resource_multiplies_the_outputs_but_not_the_request() -> None:
     """It has no effect on pods that do not request it."""
     item = {"input": "gpus", "multiplyBy": "copies", "outputs": {"credits": "1500m"}}

@@ -195,6 +195,7 @@ def test_a_workload_starts_when_its_last_check_passes() -> None:
     [
         ({"cpu": "6"}, {"cpu": 1_500, "nvidia.com/gpu": 2}),
         ({"cpu": "8"}, {"cpu": 2_000, "nvidia.com/gpu": 2}),
+        ({"cpu": "8003m"}, {"cpu": 2_000, "nvidia.com/gpu": 2}),
         ({"nvidia.com/gpu": "4", "memory": "8"}, {"cpu": 1_500, "nvidia.com/gpu": 1}),
     ],
 )
@@ -203,6 +204,7 @@ def test_an_admitted_pod_counts_on_its_node_like_its_quota(usage: Json, requests
     obj = with_field(WORKLOAD, "status.admission.podSetAssignments.0.resourceUsage", usage)
     [pod_set] = read_valid(obj).pod_sets
     assert pod_set.requests_on_node == requests
+    assert all(isinstance(amount, int) for amount in pod_set.requests_on_node.values())
     assert pod_set.requests == {"cpu": 1_500, "nvidia.com/gpu": 2}
     [pending] = read_valid(with_field(obj, "status.conditions", [])).pod_sets
     assert pending.requests_on_node == pending.requests
@@ -375,6 +377,20 @@ def test_a_pod_set_requests_all_resources_but_the_number_of_pods() -> None:
     obj["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"] = requests
     [pod_set] = read_valid(obj).pod_sets
     assert pod_set.requests == {"cpu": 1000, "example.com/device": 2, "rdma/hca": 4}
+
+
+def test_the_devices_of_claims_count_with_those_of_extended_resources() -> None:
+    """A DeviceClass may have an extended resource of its own, which a pod requests without a claim (KEP-5004)."""
+    obj = with_field(WORKLOAD, "spec.podSets.0.deviceRequests", {"gpu": 2, "nic": 3, "invalid": "x"})
+    implicit = {"requests": {"deviceclass.resource.kubernetes.io/gpu": "4"}}
+    obj = with_field(obj, "spec.podSets.0.template.spec.containers.0.resources", implicit)
+    result = read_workload(obj, resources=parse_resource_settings({"deviceClassMappings": [
+        {"name": "gpus", "deviceClassNames": ["gpu"]}, {"name": "nics", "deviceClassNames": ["nic"]},
+    ]}))  # fmt: skip
+    assert result.workload is not None
+    [pod_set] = result.workload.pod_sets
+    assert {name: pod_set.requests[name] for name in ("gpus", "nics")} == {"gpus": 6, "nics": 3}
+    assert [problem for problem in result.problems if "deviceRequests.invalid" in problem]
 
 
 def test_requests_that_count_as_others_remain_requests_on_nodes() -> None:

@@ -106,6 +106,27 @@ def test_a_workload_with_pending_checks_has_no_maximum_duration(admission: Admis
     assert Workload("ns", "w", (), admission=admission, walltime=60.0).max_duration == duration
 
 
+@pytest.mark.parametrize(
+    ("admission", "admitted"),
+    [
+        (None, False),
+        (Admission("q", ()), True),
+        (Admission("q", (), pending_checks=("check",)), False),
+        (Admission("q", (PodSetAdmission("a", {}, {}, 1), PodSetAdmission("b", {}, {}, 1, None, "Ready"))), True),
+        (Admission("q", (PodSetAdmission("a", {}, {}, 1), PodSetAdmission("b", {}, {}, 1, None, "Pending"))), False),
+    ],
+)
+def test_a_workload_is_admitted_once_its_checks_have_passed_and_its_placement_is_known(
+    admission: Admission | None, *, admitted: bool
+) -> None:
+    assert Workload("ns", "w", (), admission=admission).is_admitted is admitted
+
+
+@pytest.mark.parametrize(("begin_at", "since"), [(0.0, 3.0), (2.0, 3.0), (5.0, 5.0)])
+def test_a_workload_is_not_pending_before_its_begin_time(begin_at: float, since: float) -> None:
+    assert Workload("ns", "w", (), created_at=3.0, begin_at=begin_at).queue_order_timestamp() == since
+
+
 @pytest.mark.parametrize(("admitted_at", "started_at"), [(None, 5.0), (0.0, 0.0), (9.0, 9.0)])
 def test_a_workload_starts_with_its_last_check_or_else_its_quota(admitted_at: float | None, started_at: float) -> None:
     assert Admission("q", (), 5.0, admitted_at=admitted_at).started_at == started_at

@@ -13,6 +13,7 @@ from unit.scheduler.quota.queue.test_pending_workloads import WALLTIMES, make_pe
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
@@ -125,6 +126,53 @@ def test_a_rejected_workload_makes_its_shape_inadmissible_as_after_a_nomination(
     assert sorted(pending.inadmissible) == ["ns/w0", "ns/w1", "ns/w2"]
     pending.queue_inadmissible_workloads()
     assert pending.inadmissible_reason("ns/w0", bound(1)) == "NoQuota"
+
+
+@pytest.mark.parametrize(
+    ("due", "reserved", "in_use", "expected"),
+    [
+        ((), (), 1, ("ns/small", 3)),
+        ((), (), 0, ("ns/w0", 0)),
+        (("ns/w0",), (), 1, ("ns/w0", 0)),
+        ((), ("ns/w1",), 1, ("ns/w1", 1)),
+    ],
+)
+def test_heads_that_are_certainly_rejected_are_skipped(
+    due: tuple[str, ...], reserved: tuple[str, ...], in_use: int, expected: tuple[str, int]
+) -> None:
+    """They are counted, up to the first head that may have to be nominated. Each has a shape of its own."""
+    wide = [pending_workload(f"w{i}", 2, -i) for i in range(3)]
+    pending = make_pending(cpu_queue("q", 2), *wide, pending_workload("small", 1, -9))
+    for _ in wide:
+        requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    assert pending.skip_rejected_heads(bound(in_use), {}, due, reserved) == expected
+    assert sorted(pending.inadmissible) == [f"ns/w{i}" for i in range(expected[1])]
+    if expected[1] == len(wide):
+        requeue(pending, pop_head(pending), "NoFit")
+        assert pending.skip_rejected_heads(bound(in_use), {}, due, reserved) == ("", 0)
+
+
+def test_reservations_make_skipped_heads_inadmissible_with_those_that_run_no_shorter() -> None:
+    headroom = bound(0)
+    walltimes = [replace(each, walltime=walltime) for each, walltime in zip(WALLTIMES, (5.0, 9.0, 2.0), strict=False)]
+    pending = make_pending(cpu_queue("q", 2), *walltimes)
+    requeue(pending, pop_head(pending), "NoFit")
+    pending.queue_inadmissible_workloads()
+    reasons = {5.0: "Reserved", 9.0: "Reserved", 2.0: ""}
+    with patch.object(headroom, "inadmissible_reason", lambda _queue, _priority, walltime, _: reasons[walltime]):
+        head, count = pending.skip_rejected_heads(headroom, {}, (), ())
+    assert (head, count) == (walltimes[2].key, 1)
+    assert sorted(pending.inadmissible) == sorted(each.key for each in walltimes[:2])
+
+
+def test_a_workload_lacks_only_quota_unless_a_check_failed_or_its_scan_goes_on() -> None:
+    first, second = pending_workload("first", 2), replace(pending_workload("second", 2), failed_checks=("check",))
+    pending = make_pending(cpu_queue("q", 2), first, second)
+    assert [pending.lacks_only_quota(f"ns/{name}") for name in ("first", "second", "absent")] == [True, False, False]
+    scan = AssignmentClusterQueueState({"main": {"cpu": 0}})
+    requeue(pending, pop_head(pending), "NoFit", scan)
+    assert not pending.lacks_only_quota(first.key)
 
 
 def test_a_shape_whose_inadmissible_workloads_are_gone_is_not_rejected() -> None:
