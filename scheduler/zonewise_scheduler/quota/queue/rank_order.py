@@ -57,7 +57,7 @@ class RankOrder:
         for local_queue, ranks in self._current().items():
             by_usage.setdefault(usage.get(local_queue, 0.0), []).append(ranks)
         for _, lists in sorted(by_usage.items()):
-            yield from (rank[-1] for rank in (merge(*lists) if len(lists) > 1 else lists[0]))
+            yield from (rank[-1] for rank in merge(*lists))
 
     def count_before(self, queued: QueuedRank, usage: Mapping[str, float]) -> int:
         """Return the number of workloads before one in this order."""

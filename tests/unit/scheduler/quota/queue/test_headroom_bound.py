@@ -22,6 +22,7 @@ from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue import headroom_bound
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
@@ -198,7 +199,7 @@ def test_reservations_leave_less_than_is_available(
 ) -> None:
     """A workload without a placement may preempt in its own queue or, if that queue reclaims, in any queue."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort=reclaim)
-    flavors = [ResourceFlavor("any", topology_name=topology)]
+    flavors = [ResourceFlavor("any", topology_name=topology), ResourceFlavor("other", topology_name="racks")]
     snapshot = Snapshot([cpu_queue("q", 6, preemption, cohort)], resource_flavors=flavors)
     headroom = HeadroomBound(snapshot, QuotaSettings(), FewCpus())
     assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
@@ -272,15 +273,44 @@ def test_an_idle_queue_that_reclaims_can_have_the_unused_quota_of_its_subtree(ne
         assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
 
 
-@pytest.mark.parametrize(("walltime", "reason"), [(4.0, ""), (4.5, "Reserved"), (inf, "Reserved")])
+@pytest.mark.parametrize(("walltime", "reason"), [(3.0, ""), (4.0, ""), (4.5, "Reserved"), (inf, "Reserved")])
 def test_a_workload_may_run_until_a_reserved_start(walltime: float, reason: BoundReason) -> None:
     headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), FewCpus())
     assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),),)) == reason
 
 
+def test_a_workload_may_run_for_as_long_as_in_the_best_of_its_flavors() -> None:
+    """The first flavor has too few CPUs from 4 s on."""
+    other = CPU._replace(flavor="other")
+    spec = ClusterQueue("q", tuple(
+        resource_group(FlavorQuotas(key.flavor, ((key.resource, ResourceQuota(6)),))) for key in (CPU, other)
+    ))  # fmt: skip
+    future = FewCpus()
+    headroom = HeadroomBound(Snapshot([spec]), QuotaSettings(), future)
+    with patch.object(future, "latest_end", lambda _queue, key, _amount, _priority: 4.0 if key == CPU else 9.0):
+        for walltime, reason in ((5.0, ""), (9.5, "Reserved")):
+            assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),), ((other, 3),))) == reason
+
+
+@pytest.mark.parametrize(("limit", "applies"), [(1, False), (2, True), (3, True)])
+def test_bounds_apply_to_one_snapshot_and_its_reservations_until_they_have_many_shapes(
+    limit: int, *, applies: bool
+) -> None:
+    snapshot, future = Snapshot([cpu_queue("q", 6)]), FewCpus()
+    headroom = HeadroomBound(snapshot, QuotaSettings(), future)
+    for amount in (1, 2):
+        headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),))
+    with patch.object(headroom_bound, "MAX_SHAPES", limit):
+        assert headroom.applies_to(snapshot, future) is applies
+        assert not headroom.applies_to(Snapshot([cpu_queue("q", 6)]), future)
+        assert not headroom.applies_to(snapshot, FewCpus())
+        assert not headroom.applies_to(snapshot, None)
+
+
 def test_bounds_are_computed_again_once_reservations_have_changed() -> None:
     future = FewCpus()
     headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), future)
+    headroom.invalidate()
     assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
     with patch.object(future, "latest_end", return_value=inf):
         assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"

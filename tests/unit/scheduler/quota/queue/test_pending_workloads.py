@@ -168,6 +168,26 @@ def test_a_workload_whose_scan_continues_is_not_skipped() -> None:
     assert pending.inadmissible_reason("ns/new", headroom) == ""
 
 
+def test_a_preemptor_that_is_a_head_has_no_position() -> None:
+    pending = make_pending(BEST_EFFORT_FIFO, *(pending_workload(name, 1, 0, 1.0) for name in ("z", "a", "b")))
+    requeue(pending, Head(pending_workload("z", 1, 0, 1.0), "q"), "PendingPreemption")
+    assert [pending.position(f"ns/{name}", {}) for name in "zab"] == [1, 2, 3]
+    assert pop_head(pending).workload.name == "z"
+    assert [pending.position(f"ns/{name}", {}) for name in "ab"] == [1, 2]
+
+
+@pytest.mark.parametrize(("now", "selects", "active"), [(4.9, True, False), (5.0, True, True), (6.0, True, True),
+                                                        (6.0, False, False), (4.9, False, False)])  # fmt: skip
+def test_a_workload_is_active_from_its_begin_time_on_if_its_namespace_is_selected(
+    now: float, *, selects: bool, active: bool
+) -> None:
+    pending = PendingWorkloads(BEST_EFFORT_FIFO)
+    pending.push_or_update(replace(pending_workload("w", 1), begin_at=5.0), 4.0)
+    assert pending.inadmissible == ["ns/w"]
+    pending.queue_inadmissible_workloads(None, lambda _namespace: selects, now)
+    assert pending.active == (["ns/w"] if active else [])
+
+
 def test_a_preemptor_without_candidates_becomes_inadmissible() -> None:
     """It then no longer blocks the rest of the queue."""
     pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0], WORKLOADS[1])

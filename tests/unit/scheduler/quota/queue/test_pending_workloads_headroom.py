@@ -121,7 +121,8 @@ def test_the_first_rank_of_a_rejected_shape_follows_its_workloads() -> None:
 
 
 def test_a_rejected_workload_makes_its_shape_inadmissible_as_after_a_nomination() -> None:
-    pending = make_pending(cpu_queue("q", 2), *(pending_workload(f"w{i}", 2, created=float(i)) for i in range(3)))
+    shape = [pending_workload(f"w{i}", 2, created=float(i)) for i in range(3)]
+    pending = make_pending(cpu_queue("q", 2), *shape[:2], replace(shape[2], walltime=1.0))
     pending.reject("ns/w1")
     assert sorted(pending.inadmissible) == ["ns/w0", "ns/w1", "ns/w2"]
     pending.queue_inadmissible_workloads()
