@@ -16,25 +16,20 @@ A pending workload is active or inadmissible; inadmissible ones are skipped. The
 | any | any other | inadmissible, only this workload |
 
 queue_inadmissible_workloads() makes all of them active again, except those of namespaces that the queue does not
-select. The cost of these changes depends on the number of
-shapes, not of workloads: only the first workload of a shape can be head.
-
-A queue and its copies share shapes. Each queue copies a shape before it first changes it (copy on write). Shared shapes
-therefore never change, and each queue may belong to a different thread.
+select. A queue and its copies may belong to different threads (shape_table.py).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from copy import copy
-from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
 from zonewise_scheduler.quota.queue.rank_order import QueuedRank, RankOrder
-from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, ShapeGroup, WalltimeGroup
+from zonewise_scheduler.quota.queue.shape_table import ShapeTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -45,10 +40,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
-    from zonewise_scheduler.quota.queue.shape_groups import Rank, ShapeKey
+    from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, Rank, ShapeGroup
 
-MIN_RANKS = 64
-"""Number of ranks that a group may have before its stale ones are dropped."""
 _REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
 _REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
@@ -79,22 +72,10 @@ class PendingWorkloads:
         self.spec = spec
         self._requeue_from_eviction = requeue_from_eviction
         self._backfill_key = backfill_key
-        self._entries: dict[str, PendingEntry] = {}
-        """All workloads except those that are individually inadmissible, by key."""
+        self._table = ShapeTable()
+        """All workloads except those that are individually inadmissible."""
         self._inadmissible_alone: dict[str, Workload] = {}
         """Workloads that are inadmissible without the others of their shape, by key."""
-        self._shapes: dict[int, ShapeGroup] = {}
-        """Shapes by number. Some may be empty. Change them only through _own()."""
-        self._owner = object()
-        """The owner of the shapes that no copy shares."""
-        self._shape_numbers: dict[ShapeKey, int] = {}
-        self._last_shape_number = 0
-        self._partly_inadmissible: set[int] = set()
-        """Numbers of the shapes that have inadmissible walltime groups."""
-        self._emptied: set[int] = set()
-        """Numbers of the shapes that may be empty."""
-        self._heads: dict[str, list[Rank]] = {}
-        """Heaps of the first rank of each active shape, by LocalQueue as in ShapeKey; they may contain stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, object]] = {}
         """The last flavor scan by key, with the generation at that time."""
         self._unfinished_scans: set[str] = set()
@@ -108,12 +89,7 @@ class PendingWorkloads:
     def copy(self) -> PendingWorkloads:
         """Return an independent copy quickly; shared parts are copied only before they change."""
         pending = copy(self)
-        self._owner, pending._owner = object(), object()
-        pending._shapes = dict(self._shapes)
-        pending._shape_numbers = dict(self._shape_numbers)
-        pending._entries = dict(self._entries)
-        pending._heads = {local_queue: list(ranks) for local_queue, ranks in self._heads.items()}
-        pending._partly_inadmissible, pending._emptied = set(self._partly_inadmissible), set(self._emptied)
+        pending._table = self._table.copy()
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
         pending._unfinished_scans = set(self._unfinished_scans)
@@ -121,35 +97,35 @@ class PendingWorkloads:
         return pending
 
     def __len__(self) -> int:
-        return len(self._entries) + len(self._inadmissible_alone)
+        return len(self._table.entries) + len(self._inadmissible_alone)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._entries or key in self._inadmissible_alone
+        return key in self._table.entries or key in self._inadmissible_alone
 
     @property
     def has_shapes(self) -> bool:
         """Whether it has workloads, or shapes of former ones that may still be inadmissible."""
-        return bool(self._shapes)
+        return self._table.has_shapes
 
     def get(self, key: str) -> Workload | None:
         """Return a pending workload; None if there is none with this key."""
-        entry = self._entries.get(key)
+        entry = self._table.entries.get(key)
         return self._inadmissible_alone.get(key) if entry is None else entry.workload
 
     def workloads(self) -> Iterator[Workload]:
         """Yield all workloads, active and inadmissible, in any order."""
-        yield from (entry.workload for entry in self._entries.values())
+        yield from (entry.workload for entry in self._table.entries.values())
         yield from self._inadmissible_alone.values()
 
     @property
     def active(self) -> list[str]:
         """The keys of the active workloads."""
-        return [key for key, entry in self._entries.items() if not self._is_inadmissible(entry)]
+        return [key for key, entry in self._table.entries.items() if not self._table.is_inadmissible(entry)]
 
     @property
     def inadmissible(self) -> list[str]:
         """The keys of the inadmissible workloads."""
-        by_group = (key for key, entry in self._entries.items() if self._is_inadmissible(entry))
+        by_group = (key for key, entry in self._table.entries.items() if self._table.is_inadmissible(entry))
         return [*self._inadmissible_alone, *by_group]
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> Iterator[str]:
@@ -169,14 +145,14 @@ class PendingWorkloads:
 
     def _count_before(self, key: str, local_queue_usage: Mapping[str, float]) -> int:
         """Return the number of workloads before one, apart from the sticky preemptor's precedence."""
-        entry = self._entries.get(key)
+        entry = self._table.entries.get(key)
         queued = self._queued(self._inadmissible_alone[key]) if entry is None else self._queued(*entry[:2])
         return self._read_order().count_before(queued, local_queue_usage)
 
     def _read_order(self) -> RankOrder:
         if self._order is None:
             alone = map(self._queued, self._inadmissible_alone.values())
-            self._order = RankOrder([*(self._queued(*entry[:2]) for entry in self._entries.values()), *alone])
+            self._order = RankOrder([*(self._queued(*entry[:2]) for entry in self._table.entries.values()), *alone])
         return self._order
 
     def _queued(self, workload: Workload, rank: Rank | None = None) -> QueuedRank:
@@ -225,23 +201,23 @@ class PendingWorkloads:
 
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the head; "" if there is none."""
-        sticky = self._entries.get(self._sticky_preemptor) if self._sticky_preemptor else None
-        use_order = sticky is None or self._is_inadmissible(sticky)
-        return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
+        sticky = self._table.entries.get(self._sticky_preemptor) if self._sticky_preemptor else None
+        use_order = sticky is None or self._table.is_inadmissible(sticky)
+        return self._table.first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
     def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
         """Return why a head is certainly inadmissible, like the last head of its shape; "" if that is not certain.
 
         `seconds`: how long it can delay reservations at most.
         """
-        entry = self._entries.get(key)
+        entry = self._table.entries.get(key)
         if entry is None:
             return ""  # it is inadmissible for a reason of its own
-        workload, shape = entry.workload, self._shapes[entry.shape]
+        workload, shape = entry.workload, self._table.shape(entry)
         if not shape.was_inadmissible or workload.failed_checks or key in self._unfinished_scans:
             return ""
         if shape.alternatives is None:
-            shape = self._own(shape.number)
+            shape = self._table.own(shape.number)
             shape.alternatives = headroom.alternatives(Head(workload, self.spec.name))
             if shape.alternatives is None:
                 shape.was_inadmissible = False
@@ -251,7 +227,7 @@ class PendingWorkloads:
 
     def lacks_only_quota(self, key: str) -> bool:
         """Return whether a workload would be nominated like any other one of its shape."""
-        entry = self._entries.get(key)
+        entry = self._table.entries.get(key)
         return entry is not None and not entry.workload.failed_checks and key not in self._unfinished_scans
 
     def _forget_scan(self, key: str) -> None:
@@ -260,8 +236,8 @@ class PendingWorkloads:
 
     def alternatives(self, key: str) -> FlavorAlternatives:
         """Return the flavor alternatives of a workload; () unless inadmissible_reason() has computed them."""
-        entry = self._entries.get(key)
-        return () if entry is None else self._shapes[entry.shape].alternatives or ()
+        entry = self._table.entries.get(key)
+        return () if entry is None else self._table.shape(entry).alternatives or ()
 
     def skip_rejected_heads(
         self,
@@ -279,19 +255,19 @@ class PendingWorkloads:
         while key := self.head_key(local_queue_usage):
             if key in due or key in reserved or not (reason := self.inadmissible_reason(key, headroom)):
                 break
-            self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
+            self._table.mark_inadmissible(self._table.entries[key], reserved=reason == "Reserved")
             count += 1
         return key, count
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
         """Make a workload and all others with the same reason inadmissible without a cycle."""
-        self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
+        self._table.mark_inadmissible(self._table.entries[key], reserved=reason == "Reserved")
 
     def reject(self, key: str) -> None:
         """Make a workload that lacks quota inadmissible, as requeue() does after its nomination."""
-        entry = self._entries[key]
-        self._own(entry.shape).was_inadmissible = True
-        self._mark_shape_inadmissible(entry, reserved=False)
+        entry = self._table.entries[key]
+        self._table.own(entry.shape).was_inadmissible = True
+        self._table.mark_inadmissible(entry, reserved=False)
 
     def requeue(self, decision: Decision) -> None:
         """Add back a workload that was not admitted (requeueIfNotPresent); see the table of the module."""
@@ -309,8 +285,8 @@ class PendingWorkloads:
             self._insert(workload)
         elif reason in _REQUEUED_INADMISSIBLE:
             entry = self._insert(workload)
-            self._own(entry.shape).was_inadmissible = True
-            self._mark_shape_inadmissible(entry, reserved=reason == "Reserved")
+            self._table.own(entry.shape).was_inadmissible = True
+            self._table.mark_inadmissible(entry, reserved=reason == "Reserved")
         else:
             self._hold_alone(workload)
 
@@ -334,41 +310,11 @@ class PendingWorkloads:
                 self._insert(workload)
             else:
                 self._inadmissible_alone[key] = workload
-        self._drop_empty_shapes()
-        self._heads = {}
-        rejected: list[Rank] = []
-        for number, shape in list(self._shapes.items()):
-            if shape.inadmissible or number in self._partly_inadmissible:
-                if headroom is None or not self._is_rejected(shape, headroom):
-                    shape = self._activate(number)
-                else:
-                    rejected.append(shape.first_inadmissible)
-            if not shape.inadmissible and (head := self._head_of_shape(shape)):
-                self._heads.setdefault(shape.local_queue_key, []).append(head)
-        for ranks in self._heads.values():
-            heapify(ranks)
-        return sorted(rejected)
+        return self._table.activate(lambda shape: headroom is not None and self._is_rejected(shape, headroom))
 
     def count_before(self, key: str, ranks: Sequence[Rank]) -> int:
         """Return how many of the ranks, which are ascending, come before that of a workload."""
-        return bisect_left(ranks, self._entries[key].rank)
-
-    def _drop_empty_shapes(self) -> None:
-        for number in self._emptied:
-            shape = self._shapes[number]
-            if not shape.by_walltime:
-                del self._shapes[number], self._shape_numbers[shape.key]
-                self._partly_inadmissible.discard(number)
-        self._emptied.clear()
-
-    def _activate(self, number: int) -> ShapeGroup:
-        """Make the workloads of a shape active; return it."""
-        shape = self._own(number)
-        shape.inadmissible = False
-        if number in self._partly_inadmissible:
-            shape.activate()
-            self._partly_inadmissible.discard(number)
-        return shape
+        return bisect_left(ranks, self._table.entries[key].rank)
 
     def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
         """Return whether all inadmissible workloads of a shape would certainly be rejected again."""
@@ -382,74 +328,26 @@ class PendingWorkloads:
             walltime = min(walltimes)
         return bool(headroom.inadmissible_reason(self.spec.name, shape.priority, walltime, shape.alternatives))
 
-    def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
-        """Make the shape of an entry inadmissible; `reserved`: only for walltimes that are no shorter."""
-        shape = self._own(entry.shape)
-        if not reserved:
-            shape.inadmissible = True
-            return
-        self._partly_inadmissible.add(shape.number)
-        for group in shape.by_walltime.values():
-            group.inadmissible = group.inadmissible or group.walltime >= entry.workload.walltime
-        self._push_head(shape)
-
     def _rank(self, workload: Workload) -> Rank:
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
         backfill_key = self._backfill_key(workload.walltime, timestamp)
         return -workload.priority, backfill_key, timestamp, workload.uid, workload.key
 
     def _insert(self, workload: Workload) -> PendingEntry:
-        shape = self._own(self._shape_number(workload))
-        group = shape.by_walltime.get(workload.walltime)
-        if group is None:
-            group = shape.by_walltime[workload.walltime] = WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
-        entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
         self._note_change(workload, rank, added=True)
-        if len(group.ranks) > MIN_RANKS + 2 * len(self._entries):
-            group.ranks = [each for each in group.ranks if self._is_current(each)]
-            heapify(group.ranks)
-        heappush(group.ranks, rank)
-        if group.ranks[0] is rank:
-            shape.first = None
-            if not group.inadmissible:
-                heappush(shape.heads, rank)
-                self._push_head(shape)
-        return entry
+        return self._table.insert(workload, rank, self._local_queue(workload))
 
     def _local_queue(self, workload: Workload) -> str:
         """Return the key of a workload's LocalQueue, if admission follows usage; otherwise ""."""
         return workload.local_queue_key if self.spec.usage_based_admission else ""
 
-    def _shape_number(self, workload: Workload) -> int:
-        """Return the number of a workload's shape; a new number if the workload is its first."""
-        key = self._local_queue(workload), workload.scheduling_shape
-        number = self._shape_numbers.get(key)
-        if number is None:
-            number = self._shape_numbers[key] = self._last_shape_number = self._last_shape_number + 1
-            self._shapes[number] = ShapeGroup(key, workload.priority, number, self._owner)
-        return number
-
     def _remove(self, key: str) -> Workload | None:
-        entry = self._entries.pop(key, None)
+        entry = self._table.remove(key)
         if entry is None:
             return None
-        workload, rank = entry.workload, entry.rank
-        self._note_change(workload, rank, added=False)
-        if self._group(entry).ranks[0] is rank:
-            shape = self._own(entry.shape)
-            shape.first = None
-            group = shape.by_walltime[workload.walltime]
-            while group.ranks and not self._is_current(group.ranks[0]):
-                heappop(group.ranks)
-            if not group.ranks:
-                del shape.by_walltime[group.walltime]
-                if not shape.by_walltime:
-                    self._emptied.add(shape.number)
-            elif not group.inadmissible:
-                heappush(shape.heads, group.ranks[0])
-            self._push_head(shape)
-        return workload
+        self._note_change(entry.workload, entry.rank, added=False)
+        return entry.workload
 
     def _hold_alone(self, workload: Workload) -> None:
         """Make a workload inadmissible for a reason of its own."""
@@ -461,68 +359,3 @@ class PendingWorkloads:
         if workload is not None:
             self._note_change(workload, added=False)
         return workload
-
-    def _push_head(self, shape: ShapeGroup) -> None:
-        """Add the head of a shape to the heads of its LocalQueue, if the shape is active."""
-        if not shape.inadmissible and (head := self._head_of_shape(shape)):
-            heappush(self._heads.setdefault(shape.local_queue_key, []), head)
-
-    def _head_of_shape(self, shape: ShapeGroup) -> Rank | None:
-        """Return the first rank of a shape's active walltime groups; None if there is none."""
-        entries = self._entries
-        while shape.heads:
-            rank = shape.heads[0]
-            entry = entries.get(rank[-1])
-            if entry is not None and entry.rank is rank and not shape.by_walltime[entry.workload.walltime].inadmissible:
-                return rank
-            shape = self._own(shape.number)
-            heappop(shape.heads)
-        return None
-
-    def _own(self, number: int) -> ShapeGroup:
-        """Return a shape that may be changed; if another queue may share it, replace it with a copy first."""
-        shape = self._shapes[number]
-        if shape.owner is not self._owner:
-            shape = self._shapes[number] = shape.copy(self._owner)
-        return shape
-
-    def _group(self, entry: PendingEntry) -> WalltimeGroup:
-        return self._shapes[entry.shape].by_walltime[entry.workload.walltime]
-
-    def _is_inadmissible(self, entry: PendingEntry) -> bool:
-        """Return whether the shape or the walltime group of an entry is inadmissible."""
-        return self._shapes[entry.shape].inadmissible or self._group(entry).inadmissible
-
-    def _is_current(self, rank: Rank) -> bool:
-        """Return whether a rank is current: a pending workload was last inserted with it.
-
-        An equal rank is stale if the workload has since moved to another shape or walltime group.
-        """
-        entry = self._entries.get(rank[-1])
-        return entry is not None and entry.rank is rank
-
-    def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
-        """Return the key of the first active workload, ignoring the sticky preemptor; "" if there is none."""
-        heads = self._heads
-        if len(heads) == 1:
-            [ranks] = heads.values()
-            return self._first_active_of(ranks)
-        firsts = [
-            (local_queue_usage.get(local_queue, 0.0), ranks[0])
-            for local_queue, ranks in heads.items()
-            if self._first_active_of(ranks)
-        ]
-        return min(firsts)[1][-1] if firsts else ""
-
-    def _first_active_of(self, ranks: list[Rank]) -> str:
-        """Return the key of the first active workload of a LocalQueue, "" if there is none; drop the ranks before."""
-        entries, shapes = self._entries, self._shapes
-        while ranks:
-            rank = ranks[0]
-            entry = entries.get(rank[-1])
-            if entry is not None and entry.rank is rank:
-                shape = shapes[entry.shape]
-                if not shape.inadmissible and not shape.by_walltime[entry.workload.walltime].inadmissible:
-                    return rank[-1]
-            heappop(ranks)
-        return ""

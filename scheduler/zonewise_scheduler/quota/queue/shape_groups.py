@@ -1,7 +1,7 @@
 """Groups of pending workloads that get the same decision: by scheduling shape, and within a shape by walltime.
 
 A group is inadmissible as a whole, so the cost of a change depends on the number of groups, not of workloads. Heaps
-keep stale ranks of removed workloads; PendingWorkloads drops these when they come first or are many.
+keep stale ranks of removed workloads; ShapeTable drops these when they come first or are many.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ShapeGroup:
         self.number = number
         """Number to which PendingEntry refers; copies keep it."""
         self.owner = owner
-        """Only the queue with this token may change the shape; any other queue copies the shape first."""
+        """Only the table with this token may change the shape; any other table copies the shape first."""
         self.by_walltime: dict[float, WalltimeGroup] = {}
         """Groups by walltime in seconds."""
         self.first: Rank | None = None

@@ -287,7 +287,11 @@ def test_a_workload_may_run_for_as_long_as_in_the_best_of_its_flavors() -> None:
     ))  # fmt: skip
     future = FewCpus()
     headroom = HeadroomBound(Snapshot([spec]), QuotaSettings(), future)
-    with patch.object(future, "latest_end", lambda _queue, key, _amount, _priority: 4.0 if key == CPU else 9.0):
+
+    def latest_end(_queue: str, key: FlavorResource, _amount: int, _priority: int | None) -> float:
+        return 4.0 if key == CPU else 9.0
+
+    with patch.object(future, "latest_end", latest_end):
         for walltime, reason in ((5.0, ""), (9.5, "Reserved")):
             assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),), ((other, 3),))) == reason
 

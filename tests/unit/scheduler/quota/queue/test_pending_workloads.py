@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, get_args
@@ -19,7 +18,7 @@ from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Worklo
 from zonewise_scheduler.quota.cycle.entry import Decision, Head, RequeueReason
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
-from zonewise_scheduler.quota.queue import pending_workloads, rank_order
+from zonewise_scheduler.quota.queue import rank_order
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
@@ -274,33 +273,6 @@ def test_a_queue_and_its_copies_change_independently(
         each.queue_inadmissible_workloads()
         expected.queue_inadmissible_workloads()
         assert pop_all(each) == pop_all(expected)
-
-
-def test_workloads_that_are_withdrawn_behind_the_first_cost_no_memory() -> None:
-    """A user may submit and cancel jobs for days, while an equal one waits before them."""
-    pending = make_pending(BEST_EFFORT_FIFO, pending_workload("first", 1, 0, 1.0))
-    sizes: list[int] = []
-    for number in range(6 * pending_workloads.MIN_RANKS):
-        later = pending_workload(f"{number:05}", 1, 0, 2.0)
-        pending.push_or_update(later)
-        pending.delete(later.key)
-        sizes.append(len(pickle.dumps(pending)))
-    assert max(sizes[len(sizes) // 2 :]) <= max(sizes[: len(sizes) // 2])
-    assert pop_all(pending) == ["first"]
-
-
-@given(STEPS)
-def test_dropping_stale_ranks_changes_no_order(steps: list[tuple[str, int, float, RequeueReason]]) -> None:
-    pending, twin = PendingWorkloads(BEST_EFFORT_FIFO), PendingWorkloads(BEST_EFFORT_FIFO)
-    for step in steps:
-        with patch.object(pending_workloads, "MIN_RANKS", -100):  # stale ranks are dropped before each insertion
-            step_queue(pending, *step)
-        step_queue(twin, *step)
-        assert (pending.active, pending.inadmissible) == (twin.active, twin.inadmissible)
-        assert pending.head_key({}) == twin.head_key({})
-    for each in (pending, twin):
-        each.queue_inadmissible_workloads()
-    assert pop_all(pending) == pop_all(twin)
 
 
 @pytest.mark.parametrize("limit", [1, 1000])

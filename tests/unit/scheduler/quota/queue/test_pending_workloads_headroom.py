@@ -160,8 +160,11 @@ def test_reservations_make_skipped_heads_inadmissible_with_those_that_run_no_sho
     pending = make_pending(cpu_queue("q", 2), *walltimes)
     requeue(pending, pop_head(pending), "NoFit")
     pending.queue_inadmissible_workloads()
-    reasons = {5.0: "Reserved", 9.0: "Reserved", 2.0: ""}
-    with patch.object(headroom, "inadmissible_reason", lambda _queue, _priority, walltime, _: reasons[walltime]):
+
+    def reason(_queue: str, _priority: int, walltime: float, _alternatives: FlavorAlternatives) -> BoundReason:
+        return "" if walltime == 2.0 else "Reserved"
+
+    with patch.object(headroom, "inadmissible_reason", reason):
         head, count = pending.skip_rejected_heads(headroom, {}, (), ())
     assert (head, count) == (walltimes[2].key, 1)
     assert sorted(pending.inadmissible) == sorted(each.key for each in walltimes[:2])

@@ -1,0 +1,50 @@
+"""Shapes of pending workloads: their stale ranks cost no memory and change no order."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from hypothesis import given
+
+from support.quota_strategies import pending_workload
+from unit.scheduler.quota.queue.test_pending_workloads import (
+    BEST_EFFORT_FIFO,
+    STEPS,
+    make_pending,
+    pop_all,
+    step_queue,
+)
+from zonewise_scheduler.quota.queue import shape_table
+from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.cycle.entry import RequeueReason
+
+
+def test_workloads_that_are_withdrawn_behind_the_first_cost_no_memory() -> None:
+    """A user may submit and cancel jobs for days, while an equal one waits before them."""
+    pending = make_pending(BEST_EFFORT_FIFO, pending_workload("first", 1, 0, 1.0))
+    sizes: list[int] = []
+    for number in range(6 * shape_table.MIN_RANKS):
+        later = pending_workload(f"{number:05}", 1, 0, 2.0)
+        pending.push_or_update(later)
+        pending.delete(later.key)
+        sizes.append(len(pickle.dumps(pending)))
+    assert max(sizes[len(sizes) // 2 :]) <= max(sizes[: len(sizes) // 2])
+    assert pop_all(pending) == ["first"]
+
+
+@given(STEPS)
+def test_dropping_stale_ranks_changes_no_order(steps: list[tuple[str, int, float, RequeueReason]]) -> None:
+    pending, twin = PendingWorkloads(BEST_EFFORT_FIFO), PendingWorkloads(BEST_EFFORT_FIFO)
+    for step in steps:
+        with patch.object(shape_table, "MIN_RANKS", -100):  # stale ranks are dropped before each insertion
+            step_queue(pending, *step)
+        step_queue(twin, *step)
+        assert (pending.active, pending.inadmissible) == (twin.active, twin.inadmissible)
+        assert pending.head_key({}) == twin.head_key({})
+    for each in (pending, twin):
+        each.queue_inadmissible_workloads()
+    assert pop_all(pending) == pop_all(twin)
