@@ -381,7 +381,7 @@ def test_a_pod_set_requests_all_resources_but_the_number_of_pods() -> None:
 
 def test_the_devices_of_claims_count_with_those_of_extended_resources() -> None:
     """A DeviceClass may have an extended resource of its own, which a pod requests without a claim (KEP-5004)."""
-    obj = with_field(WORKLOAD, "spec.podSets.0.deviceRequests", {"gpu": 2, "nic": 3, "invalid": "x"})
+    obj = with_field(WORKLOAD, "spec.podSets.0.deviceRequests", {"gpu": 2, "nic": 3000, "invalid": "x"})
     implicit = {"requests": {"deviceclass.resource.kubernetes.io/gpu": "4"}}
     obj = with_field(obj, "spec.podSets.0.template.spec.containers.0.resources", implicit)
     result = read_workload(obj, resources=parse_resource_settings({"deviceClassMappings": [
@@ -389,7 +389,8 @@ def test_the_devices_of_claims_count_with_those_of_extended_resources() -> None:
     ]}))  # fmt: skip
     assert result.workload is not None
     [pod_set] = result.workload.pod_sets
-    assert {name: pod_set.requests[name] for name in ("gpus", "nics")} == {"gpus": 6, "nics": 3}
+    assert {name: pod_set.requests[name] for name in ("gpus", "nics")} == {"gpus": 6, "nics": 3000}
+    assert pod_set.requests["deviceclass.resource.kubernetes.io/invalid"] == 0
     assert [problem for problem in result.problems if "deviceRequests.invalid" in problem]
 
 

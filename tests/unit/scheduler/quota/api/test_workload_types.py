@@ -142,6 +142,7 @@ def test_defaults_of_a_workload() -> None:
     workload, topology = Workload("ns", "w", (PodSet(),)), TopologyRequest()
     assert (workload.pod_sets[0].pods, workload.priority, workload.created_at, workload.walltime) == (1, 0, 0.0, inf)
     assert (workload.active, workload.preemption_gated, workload.owned_by_single_pod) == (True, False, False)
+    assert workload.begin_at == 0.0
     assert topology.explicit
     assert Admission("q", ()).started_at == 0.0
 

@@ -311,10 +311,13 @@ def test_bounds_apply_to_one_snapshot_and_its_reservations_until_they_have_many_
         assert not headroom.applies_to(snapshot, None)
 
 
-def test_bounds_are_computed_again_once_reservations_have_changed() -> None:
+@pytest.mark.parametrize("changes", [0, 1, 2])
+def test_bounds_are_computed_again_once_reservations_have_changed(changes: int) -> None:
+    """`changes`: the number of earlier changes of the snapshot."""
     future = FewCpus()
     headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), future)
-    headroom.invalidate()
+    for _ in range(changes):
+        headroom.invalidate()
     assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
     with patch.object(future, "latest_end", return_value=inf):
         assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
