@@ -149,7 +149,10 @@ def test_a_report_of_another_agent(fitting: Fitting) -> None:
     ("name", "content", "error"),
     [
         ("absent", None, "cannot be read: No such file or directory"),
-        ("bad.yaml", "a: [", "invalid YAML: "),
+        ("bad.yaml", "a: [", "no YAML: "),
+        ("tag.yaml", "kind: Pod\nspec: !!bool x", "no YAML: "),
+        ("deep.yaml", "[" * 3000, "no YAML: "),
+        ("list.yaml", "kind: Job\nspec: [1]", "spec: not an object: [1]"),
         ("text.yaml", "hello", "must contain objects, not str"),
         ("none.yaml", "", "contains 0 objects; it must contain one pod"),
         ("node.yaml", "kind: Node", "Node is not a Pod and has no pod template"),

@@ -110,13 +110,16 @@ def _documents(path: str) -> list[object]:
     """Return the documents in a file; a List counts as its items. Raises CommandError."""
     import yaml
 
+    from zonewise_common.k8s.yaml_document import check_aliases
+
     try:
         documents = list(yaml.load_all(_read(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        check_aliases(documents)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
         raise CommandError(f"{path}: {where}invalid YAML: {getattr(error, 'problem', None) or error}") from error
-    except (RecursionError, ValueError) as error:
+    except (RecursionError, ValueError, LookupError, AttributeError) as error:  # from PyYAML's constructors, too
         raise CommandError(f"{path}: invalid YAML: {error}") from error
     found = [item for document in documents if document is not None for item in _items_of_list(document)]
     if not found:

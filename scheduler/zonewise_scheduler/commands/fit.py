@@ -176,18 +176,21 @@ def _read_shape(path: str) -> PodShape:
 
 
 def _pod(obj: Json, path: str) -> Json:
-    """Return the pod in an object, or its pod template at any depth."""
-    while obj.get("kind", "Pod") != "Pod" or "containers" not in (obj.get("spec") or {}):
-        spec: Json = obj.get("spec") or {}
+    """Return the pod in an object, or its pod template at any depth. Raises FieldError."""
+    from zonewise_common.k8s.fields import object_in
+
+    while True:
+        spec = object_in(obj, "spec", "")
+        if obj.get("kind", "Pod") == "Pod" and "containers" in spec:
+            return obj
         template = spec.get("template") or spec.get("jobTemplate")
         if not isinstance(template, dict):
             raise CommandError(f"{path}: {obj.get('kind', 'it')} is not a Pod and has no pod template")
         obj = {"kind": "Pod", **cast("Json", template)} if "template" in spec else cast("Json", template)
-    return obj
 
 
 def _read_objects(path: str) -> Iterator[Json]:
-    import yaml
+    from zonewise_common.k8s.yaml_document import load_documents
 
     try:
         if path == "-":
@@ -195,14 +198,15 @@ def _read_objects(path: str) -> Iterator[Json]:
         else:
             with open(path, encoding="utf-8") as file:
                 content = file.read()
-        for document in yaml.safe_load_all(content):
-            yield from _items(cast("object", document), path)
+        documents = load_documents(content)
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: not a text file: {error}") from error
-    except yaml.YAMLError as error:
-        raise CommandError(f"{path}: invalid YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from error
+    for document in documents:
+        yield from _items(document, path)
 
 
 def _items(document: object, path: str) -> Iterator[Json]:

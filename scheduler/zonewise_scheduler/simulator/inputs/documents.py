@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
+from zonewise_common.k8s.yaml_document import check_aliases
 from zonewise_scheduler.simulator.inputs.source_files import InputError, is_directory, open_source, source_name
 
 if TYPE_CHECKING:
@@ -92,11 +93,14 @@ def _yaml(text: str) -> list[object]:
     if _depth(text) > _MAX_DEPTH:
         raise ValueError(f"more than {_MAX_DEPTH} levels deep")
     try:
-        return list(yaml.load_all(text, _loader()))
+        values: list[object] = list(yaml.load_all(text, _loader()))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
     except (LookupError, AttributeError) as error:  # from PyYAML's constructors
         raise ValueError(f"a value is not of its tag: {error}") from error
+    if "*" in text:
+        check_aliases(values)
+    return values
 
 
 def _depth(text: str) -> int:

@@ -92,6 +92,8 @@ def test_lint(tmp_path: Path, capsys: Capture) -> None:
         ("---\n---\n", "no rules found"),
         ("kind: Pod", "document 1: kind 'Pod' of None is neither NodeFeatureRule nor NodeFeatureGroup"),
         ("[" * 5000, "invalid YAML"),
+        ("a: !!bool x", "invalid YAML: 'x'"),
+        ("a: &a [*a]", "invalid YAML: with its aliases"),
     ],
 )
 def test_files_without_rules(content: str, words: str, tmp_path: Path, capsys: Capture) -> None:

@@ -89,3 +89,11 @@ def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no\.yaml: cannot be read: No such file"):
         read_documents(str(tmp_path / "no.yaml"))
+
+
+def test_aliases_may_repeat_values_but_not_too_many(tmp_path: Path) -> None:
+    """A message that shows such a value would never end."""
+    assert read(tmp_path, "few.yaml", "a: &a [1]\nb: [*a, *a]\n") == [{"a": [1], "b": [[1], [1]]}]
+    lines = ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10))]
+    with pytest.raises(InputError, match=r"many.yaml: .* with its aliases, it has more than 10000000 values"):
+        read(tmp_path, "many.yaml", "\n".join(lines))
