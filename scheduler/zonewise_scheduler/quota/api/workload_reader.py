@@ -16,6 +16,7 @@ import msgspec
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in
 from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import Toleration, read_tolerations
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests
@@ -63,6 +64,8 @@ _IGNORED_STATUS = (
     "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
 )  # fmt: skip
 
+_MAX_COUNT = (1 << 31) - 1
+"""Maximum pods of a pod set: the API has a 32-bit number."""
 _MAX_ENCODED = 8192
 """Maximum size of pod sets that are cached, in bytes of JSON."""
 
@@ -224,6 +227,8 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
     count, min_count = reader.count("count", None if reader.has("count") else 1), reader.count("minCount")
     if count is None:
         raise FieldError(f"{reader.path}count", "nothing is known of how many pods it has")
+    if count > _MAX_COUNT:
+        raise FieldError(f"{reader.path}count", f"not from 0 to {_MAX_COUNT}: {abbreviated(count)}")
     template, topology = reader.child("template"), _topology_request(reader)
     try:
         pod = dict(template.obj)

@@ -235,6 +235,7 @@ def test_required_affinity() -> None:
         ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
         ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
         ("spec.podSets.0.count", True, "spec.podSets[0].count"),
+        ("spec.podSets.0.count", 1 << 31, "spec.podSets[0].count: not from 0 to 2147483647: 2147483648"),
     ],
 )
 def test_unknown_requests_make_a_workload_unreadable(path: str, value: object, reported: str) -> None:
@@ -275,6 +276,10 @@ def test_equal_pod_sets_are_one_value_and_large_ones_are_not_cached() -> None:
 @given(st.sampled_from(PATHS), JSON_VALUES)
 def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
     read_workload(with_field(WORKLOAD, path, value))
+
+
+def test_a_pod_set_may_have_as_many_pods_as_a_32_bit_number_counts() -> None:
+    assert read_valid(with_field(WORKLOAD, "spec.podSets.0.count", (1 << 31) - 1)).pod_sets[0].pods == (1 << 31) - 1
 
 
 def test_absent_fields_of_a_workload_have_defaults() -> None:

@@ -46,24 +46,27 @@ def test_individual_pod_counts(counts: list[int]) -> None:
     ] == counts
 
 
-HOST = {"universal": "h"}
+HOSTS = {"individual": {"roots": ["1", "2"]}}
 
 
 @pytest.mark.parametrize(
     ("slices", "field"),
     [
         *(
-            ([{**slice_of({"universal": 1}, HOST), "domainCount": count}], "slices[0].domainCount")
-            for count in (0, -1, "2", 2.0, True, None)
+            ([{**slice_of({"universal": 1}, HOSTS), "domainCount": count}], "slices[0].domainCount")
+            for count in (0, -1, "2", 2.0, True, None, 3, (1 << 31) - 1, 1 << 70)
         ),
-        ([slice_of({"universal": 1})], "slices[0].valuesPerLevel"),
-        ([slice_of({"universal": 1}, HOST, HOST)], "slices[0].valuesPerLevel"),
-        ([slice_of({"individual": [1]}, HOST)], "slices[0].podCounts.individual"),
+        ([slice_of({"universal": 1})], "slices[0].domainCount"),
+        ([slice_of({"universal": 1}, {"universal": "h"})], "slices[0].domainCount"),
+        ([{**slice_of({"universal": 1}), "domainCount": 1}], "slices[0].valuesPerLevel"),
+        ([slice_of({"universal": 1}, HOSTS, HOSTS)], "slices[0].valuesPerLevel"),
+        ([slice_of({"individual": [1]}, HOSTS)], "slices[0].podCounts.individual"),
         (
-            [slice_of({"universal": 1}, {"individual": {"roots": ["1"]}})],
+            [slice_of({"universal": 1}, {"individual": {"roots": ["1", "2", "3"]}})],
             "slices[0].valuesPerLevel[0].individual.roots",
         ),
-        ([slice_of({}, HOST)], "slices[0].podCounts.individual"),
+        ([slice_of({"universal": 1}, {"individual": []}, HOSTS)], "slices[0].valuesPerLevel[0].individual"),
+        ([slice_of({}, HOSTS)], "slices[0].podCounts.individual"),
         (None, "slices"),
     ],
 )
@@ -84,5 +87,5 @@ def test_invalid_assignment_names_the_field(slices: list[Json] | None, field: st
 def test_the_message_contains_the_expected_number_of_values(levels: Any, counts: list[Any], message: str) -> None:
     """It also quotes the values that exist; a list of levels may have any length."""
     with pytest.raises(FieldError) as raised:
-        read_topology_assignment({"levels": levels, "slices": [slice_of({"individual": counts}, HOST)]})
+        read_topology_assignment({"levels": levels, "slices": [slice_of({"individual": counts}, HOSTS)]})
     assert message in str(raised.value)
