@@ -31,6 +31,8 @@ WORKER = "worker"
 """LEADER and WORKER: the roles of the pods of a LeaderWorkerSet that has a leader template."""
 LEADER_INDEX = "0"
 """Index of the leader in its replica."""
+MAX_REPLICAS = 100_000
+"""Maximum replicas of a LeaderWorkerSet. The names of all of them may have to be compared (surplus_workloads)."""
 
 
 class GroupOwner(NamedTuple):
@@ -170,7 +172,7 @@ def _without_metadata(pod_set: PodSetManifest) -> PodSetManifest:
 
 def _replicas(spec: FieldReader, status: FieldReader) -> int:
     """Return the number of groups, including those that a rolling update adds temporarily and that status counts."""
-    replicas = spec.int_in_range("replicas", 1, MAX_PODS, minimum=0)
+    replicas = spec.int_in_range("replicas", 1, MAX_REPLICAS, minimum=0)
     surge = spec.child("rolloutStrategy").child("rollingUpdateConfiguration").obj.get("maxSurge", 0)
     is_updating = surge not in {0, "0", "0%"} and (status.count("updatedReplicas", 0) or 0) < replicas
-    return max(replicas, status.count("replicas", 0) or 0) if is_updating else replicas
+    return max(replicas, status.int_in_range("replicas", 0, MAX_REPLICAS, minimum=0)) if is_updating else replicas

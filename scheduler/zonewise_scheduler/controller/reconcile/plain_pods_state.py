@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.cluster_cache import WorkloadIndex
+    from zonewise_scheduler.controller.pods.group_owner import GroupOwner
     from zonewise_scheduler.controller.pods.plain_pod_index import PlainJobKey, PlainPodIndex
     from zonewise_scheduler.controller.types import Json
 
@@ -66,11 +67,20 @@ def surplus_workloads(
     if FieldReader(obj, "", []).child("metadata").has("deletionTimestamp"):
         return []
     owner = read_group_owner(resource, obj)
-    replicas = ("",) if owner.replicas is None else map(str, range(owner.replicas))
-    names = {name for replica in replicas if not owner.is_surplus(replica) for name in owner.workload_names(replica)}
+    inactive = {key: workload for key, workload in workloads.items() if not active_pods(key)}
+    surplus = _surplus_names(owner, {workload["metadata"]["name"] for workload in inactive.values()})
     return [
         Write(Verb.DELETE, workload_key(key), "delete a Workload of other replicas", uid=uid_of(workload), workload=key)
-        for key, workload in workloads.items()
-        if (workload["metadata"]["name"] not in names or workload_counts(workload) != owner.counts)
-        and not active_pods(key)
+        for key, workload in inactive.items()
+        if workload["metadata"]["name"] in surplus or workload_counts(workload) != owner.counts
     ]
+
+
+def _surplus_names(owner: GroupOwner, names: set[str]) -> set[str]:
+    """Return those names that no group of an object has."""
+    for replica in ("",) if owner.replicas is None else map(str, range(owner.replicas)):
+        if not names:
+            break
+        if not owner.is_surplus(replica):
+            names = names.difference(owner.workload_names(replica))
+    return names
