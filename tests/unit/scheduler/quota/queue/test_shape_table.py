@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from math import inf
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 
 from support.quota_strategies import pending_workload
@@ -18,6 +20,8 @@ from unit.scheduler.quota.queue.test_pending_workloads import (
 )
 from zonewise_scheduler.quota.queue import shape_table
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+from zonewise_scheduler.quota.queue.shape_groups import WalltimeGroup
+from zonewise_scheduler.quota.queue.shape_table import ShapeTable
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.cycle.entry import RequeueReason
@@ -34,6 +38,18 @@ def test_workloads_that_are_withdrawn_behind_the_first_cost_no_memory() -> None:
         sizes.append(len(pickle.dumps(pending)))
     assert max(sizes[len(sizes) // 2 :]) <= max(sizes[: len(sizes) // 2])
     assert pop_all(pending) == ["first"]
+
+
+@pytest.mark.parametrize(("ranks", "kept"), [(68, 69), (69, 2), (70, 2)])
+def test_stale_ranks_are_dropped_if_most_of_many_are_stale(ranks: int, kept: int) -> None:
+    """The limit is MIN_RANKS and twice the number of workloads, which here includes the new one."""
+    group = WalltimeGroup(inf)
+    table = ShapeTable()
+    entry = table.insert(pending_workload("first", 1), (0, 0.0, 0.0, "", "ns/first"), "")
+    table.own(entry.shape).by_walltime[inf] = group
+    group.ranks = [entry.rank, *((0, 1.0, 0.0, "", f"ns/{number}") for number in range(ranks - 1))]
+    table.insert(pending_workload("second", 1), (0, 2.0, 0.0, "", "ns/second"), "")
+    assert len(group.ranks) == kept
 
 
 @given(STEPS)
