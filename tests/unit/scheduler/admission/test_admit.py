@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
-from zonewise_scheduler.admission.admit import admit, differing_releases
+from zonewise_scheduler.admission.admit import RELEASES, admit, differing_releases
 from zonewise_scheduler.admission.node import NodeState, Resource
 from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 
@@ -330,6 +330,7 @@ def test_releases_that_decide_otherwise() -> None:
     """They allocate other resources, or decide otherwise. The reason for a rejection does not matter."""
     shape = PodShape((container(cpus=2, gib=1),), "Guaranteed", PodLevelResources(2000, (("memory", GIB),)))
     state = node(2, topology="single-numa-node", **STATIC)
+    assert (RELEASES[0], RELEASES[-1]) == ((1, 31), (1, 37))
     assert differing_releases(state, shape) == ((1, 31), (1, 32), (1, 33))
     full = state._replace(free_cpus=0)
     assert differing_releases(full, shape) == ((1, 31), (1, 32), (1, 33))

@@ -381,6 +381,30 @@ def machines(draw: st.DrawFn) -> Machine:
 @example(Machine((4,) * 4 + (3,) * 6, packages=2, cores=(3,) * 4 + (2,) * 6, size=16, group=1, release=37)).via(
     "it reduces all shares, and no zone provides the remainder: the kubelet never ends"
 )
+@example(Machine((4, 2, 2), packages=1, cores=(2, 1, 1), size=6, group=1, release=38, by_package=True)).via(
+    "the share of three zones is less than the emptiest one has"
+)
+@example(Machine((4, 1), packages=2, cores=(2, 1), size=2, group=2, release=38, by_package=True)).via(
+    "half a core is no share"
+)
+@example(Machine((1, 3), packages=2, cores=(1, 2), size=4, group=1, release=37, by_package=True)).via(
+    "the emptiest zone limits the share"
+)
+@example(Machine((3, 4), packages=2, cores=(2, 2), size=5, group=1, release=37, by_package=True)).via(
+    "the fuller zone provides the remainder"
+)
+@example(Machine((3, 1), packages=2, cores=(2, 1), size=4, group=1, release=38, by_package=True)).via(
+    "later releases have the same rules"
+)
+@example(Machine((6, 2, 2), packages=2, cores=(3, 2, 1), size=8, group=2, release=37, by_package=True)).via(
+    "the emptiest zone limits the share to whole cores"
+)
+@example(Machine((6, 1), packages=2, cores=(3, 1), size=6, group=2, release=37, by_package=True)).via(
+    "a zone with half a core is in the set, and gives nothing"
+)
+@example(
+    Machine((5, 1, 6, 2, 0), packages=1, cores=(3, 1, 3, 2, 1), size=11, group=1, release=38, by_package=True)
+).via("of equally even sets, the first one counts")
 def test_shares_match_the_kubelet(machine: Machine) -> None:
     """Shares match the kubelet's walk over all sets of zones and all sets of zones for the remainder."""
     topology = machine.topology

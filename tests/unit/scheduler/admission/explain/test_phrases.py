@@ -76,6 +76,8 @@ def test_one_is_singular(number: int, cpus: str, free: str, zones: str) -> None:
 
 
 def test_only_cpus_are_in_thousandths() -> None:
-    shares = [("cpu", 500), ("cpu", 1000), ("memory", 2 << 30), ("nvidia.com/gpu", 8)]
-    assert [milli_amount(*share) for share in shares] == ["0.5 CPUs", "1 CPUs", "2 GiB of memory", "8 nvidia.com/gpu"]
-    assert [milli_count(*share) for share in shares] == ["0.5", "1", "2 GiB", "8"]
+    shares = [("cpu", 500), ("cpu", 1000), ("memory", 2 << 30), ("amd.com/gpu", 4), ("nvidia.com/gpu", 8)]
+    assert [milli_amount(*share) for share in shares] == [
+        "0.5 CPUs", "1 CPUs", "2 GiB of memory", "4 amd.com/gpu", "8 nvidia.com/gpu",
+    ]  # fmt: skip
+    assert [milli_count(*share) for share in shares] == ["0.5", "1", "2 GiB", "4", "8"]
