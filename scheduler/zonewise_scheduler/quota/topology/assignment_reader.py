@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_common.k8s.tolerant import abbreviated
+from zonewise_scheduler.quota.topology.assignment_writer import MAX_DOMAINS
 from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
@@ -30,14 +31,11 @@ def read_topology_assignment(assignment: Mapping[str, Any]) -> TopologyAssignmen
 
 def _read_slice(assignment_slice: Mapping[str, Any], path: str, level_count: int) -> list[TopologyDomainAssignment]:
     domain_count: object = assignment_slice.get("domainCount")
-    if not isinstance(domain_count, int) or isinstance(domain_count, bool) or domain_count < 1:
-        raise FieldError(f"{path}domainCount", f"not a number of domains: {abbreviated(domain_count)}")
-    levels = objects_in(assignment_slice, "valuesPerLevel", path)
-    if domain_count > max(map(_count_values, levels), default=1):
-        raise FieldError(f"{path}domainCount", f"more domains than values: {abbreviated(domain_count)}")
+    if not isinstance(domain_count, int) or isinstance(domain_count, bool) or not 1 <= domain_count <= MAX_DOMAINS:
+        raise FieldError(f"{path}domainCount", f"not from 1 to {MAX_DOMAINS} domains: {abbreviated(domain_count)}")
     values_per_level = [
         _read_level_values(level_values, f"{path}valuesPerLevel[{i}].", domain_count)
-        for i, level_values in enumerate(levels)
+        for i, level_values in enumerate(objects_in(assignment_slice, "valuesPerLevel", path))
     ]
     if len(values_per_level) != level_count:
         raise FieldError(f"{path}valuesPerLevel", f"not of {level_count} levels, but of {len(values_per_level)}")
@@ -52,16 +50,6 @@ def _read_slice(assignment_slice: Mapping[str, Any], path: str, level_count: int
         TopologyDomainAssignment(values, pods)
         for values, pods in zip(zip(*values_per_level, strict=True), counts, strict=True)
     ]
-
-
-def _count_values(level_values: Mapping[str, Any]) -> int:
-    """Return the number of different values at one level, so that a number of domains may be checked before it is used.
-
-    A number of two billion would otherwise need all memory.
-    """
-    individual: object = level_values.get("individual")
-    roots: object = cast("dict[str, object]", individual).get("roots") if isinstance(individual, dict) else None
-    return len(cast("list[object]", roots)) if isinstance(roots, list) else 1
 
 
 def _read_level_values(level_values: Mapping[str, Any], path: str, domain_count: int) -> list[str]:

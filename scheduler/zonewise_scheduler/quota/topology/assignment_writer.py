@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 MAX_SLICES = 1000
 MAX_DOMAINS = 100_000
-"""Maximum number of domains in a slice."""
+"""Maximum number of domains in a slice, as that of its values (apis/kueue/v1beta2/workload_types.go)."""
 
 
 def write_topology_assignment(assignment: TopologyAssignment) -> Json:
