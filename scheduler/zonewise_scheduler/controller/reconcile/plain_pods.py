@@ -56,6 +56,7 @@ from zonewise_scheduler.controller.workloads.manifest import priority_changes
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
+    may_run,
     release_quota,
     set_pods_ready,
     set_reclaimable_pods,
@@ -148,7 +149,7 @@ def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> l
     writes = _releases(_released_pods(job, owned.counts), key)
     excess = [pod for pod in excess_pods(job, owned.counts) if pod.deleted_at is None] if job.is_group else []
     writes += [delete_pod(pod, "delete an excess pod", key) for pod in excess]
-    if not is_true(workload, "Admitted") or is_true(workload, "Evicted"):
+    if not may_run(workload):
         return writes + _without_admission(owned, context)
     if state.group is None and job.is_group and missing_references(workload, job):
         body = {"metadata": {"ownerReferences": member_references(job)}}

@@ -181,8 +181,12 @@ def has_quota(workload: Mapping[str, object]) -> bool:
 
 
 def may_run(workload: Mapping[str, object]) -> bool:
-    """Return whether the pods of a Workload may run: it is admitted, and neither evicted nor finished."""
-    return is_true(workload, ADMITTED) and not is_true(workload, EVICTED) and not is_true(workload, FINISHED)
+    """Return whether the pods of a Workload may run: it has quota, is admitted, and is neither evicted nor finished.
+
+    A client may have removed the admission, but not yet the condition Admitted (withdraw_quota).
+    """
+    ends = is_true(workload, EVICTED) or is_true(workload, FINISHED)
+    return is_true(workload, ADMITTED) and not ends and has_quota(workload)
 
 
 def withdraw_quota(workload: Mapping[str, object], now: float) -> Json | None:

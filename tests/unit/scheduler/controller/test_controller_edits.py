@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.controller_stories import ControllerStory
+from support.live_queue import LiveQueue
 from support.model_cluster import CREATED, NAMESPACE, QUEUE_LABEL, ModelCluster
 from support.queue_stories import PREEMPTING
 from zonewise_common.kube.resources import JOBS, WORKLOADS
@@ -203,6 +204,24 @@ def edited_away(story: ControllerStory) -> bool:
 def test_an_edit_before_any_write_loses_neither_jobs_nor_quota(edit: Callable[[ControllerStory], None]) -> None:
     for at in range(play(edit, -1)):
         play(edit, at)
+
+
+def test_a_held_job_whose_workload_has_lost_its_admission_is_not_started(caplog: pytest.LogCaptureFixture) -> None:
+    """The condition Admitted is still true until the controller has written that the quota is lost."""
+    cluster = ModelCluster()
+    job = cluster.submit("job", 2)
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: 1_800_000_000.0)
+    queue.settle(cluster.sync_jobs)
+    cluster.change(job, {"spec": {"suspend": True}})
+    while cluster.sync_jobs():
+        pass
+    [workload] = [key for key in cluster.listed() if key.resource == WORKLOADS]
+    cluster.change(workload, {"status": {"admission": None}})
+    queue.step()
+    assert not [record.getMessage() for record in caplog.records if record.exc_info]
+    assert cluster.get(job)["spec"]["suspend"]
+    queue.settle(cluster.sync_jobs)
+    assert not cluster.get(job)["spec"]["suspend"]
 
 
 @pytest.mark.parametrize("edit", JOB_EDITS, ids=lambda edit: edit.__name__)
