@@ -40,15 +40,16 @@ def test_workloads_that_are_withdrawn_behind_the_first_cost_no_memory() -> None:
     assert pop_all(pending) == ["first"]
 
 
-@pytest.mark.parametrize(("ranks", "kept"), [(68, 69), (69, 2), (70, 2)])
+@pytest.mark.parametrize(("ranks", "kept"), [(11, 12), (12, 13), (13, 2), (14, 2)])
 def test_stale_ranks_are_dropped_if_most_of_many_are_stale(ranks: int, kept: int) -> None:
-    """The limit is MIN_RANKS and twice the number of workloads, which here includes the new one."""
-    group = WalltimeGroup(inf)
-    table = ShapeTable()
+    """The limit is MIN_RANKS and twice the number of workloads, of which there are three."""
+    group, table = WalltimeGroup(inf), ShapeTable()
     entry = table.insert(pending_workload("first", 1), (0, 0.0, 0.0, "", "ns/first"), "")
+    table.insert(pending_workload("of another shape", 2), (0, 0.0, 0.0, "", "ns/other"), "")
     table.own(entry.shape).by_walltime[inf] = group
     group.ranks = [entry.rank, *((0, 1.0, 0.0, "", f"ns/{number}") for number in range(ranks - 1))]
-    table.insert(pending_workload("second", 1), (0, 2.0, 0.0, "", "ns/second"), "")
+    with patch.object(shape_table, "MIN_RANKS", 6):
+        table.insert(pending_workload("third", 1), (0, 2.0, 0.0, "", "ns/third"), "")
     assert len(group.ranks) == kept
 
 
