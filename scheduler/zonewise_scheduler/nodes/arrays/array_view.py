@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.types import F64, I8, I64, Bools
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class RowConstants:
+    """Values that are the same in all rows of a view: operations with one number are faster."""
+
+    percents: tuple[float | None, ...]
+    """percent_per_unit of each resource; None if rows differ."""
+    group_sizes: I64 | None
+    """group_sizes, (2,); None if rows differ."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,8 @@ class ArrayView:
     """(2, rows): the number of CPUs per core, and of the largest L3 cache; 0 if unknown."""
     padding: Bools | None = None
     """(zones, rows): whether a row's node lacks the zone; None if each node has all zones."""
+    constants: RowConstants | None = None
+    """Values that all rows have in common; None if unknown."""
 
     @classmethod
     def empty(cls, layout: Layout, rows: int) -> ArrayView:
@@ -74,30 +89,46 @@ class ArrayView:
 
     def flat_indices(self, zones: I8, rows: I64) -> I64:
         """Return the indices for free_at() of one zone per row, given by position; -1 stands for any zone."""
+        _, pitch = self._flat_free
         indices = np.maximum(zones, 0).astype(np.int64)
-        indices *= self._pitch
+        indices *= pitch
         indices += rows
         return indices
 
     def free_at(self, index: int, flat_indices: I64) -> I64:
         """Return the free amounts of a resource at each index."""
-        length = (self.zones - 1) * self._pitch + self.rows
-        flat = as_strided(self.free[index], (length,), (self.free.itemsize,))
-        return flat.take(flat_indices)  # four times as fast as one index per axis
+        flat, _ = self._flat_free
+        return flat[index].take(flat_indices)  # four times as fast as one index per axis
 
-    @property
-    def _pitch(self) -> int:
-        """Return the distance from a zone to the next in items; if arrays have grown, it exceeds the number of rows."""
-        return self.free.strides[1] // self.free.itemsize
+    @cached_property
+    def _flat_free(self) -> tuple[I64, int]:
+        return flat_cells(self.free)
+
+    def percents(self, index: int, rows: I64) -> float | F64:
+        """Return percent_per_unit of a resource in some rows, as one number if all rows have the same."""
+        constant = self.constants and self.constants.percents[index]
+        return self.percent_per_unit[index].take(rows) if constant is None else constant
+
+    def group_sizes_of(self, rows: I64) -> I64:
+        """Return group_sizes of some rows, (2, rows), or (2,) if all rows have the same."""
+        constant = self.constants and self.constants.group_sizes
+        return self.group_sizes[:, rows] if constant is None else constant
 
     def select(self, rows: slice | I64) -> ArrayView:
         """Return some of the rows; a slice is not copied."""
         padding = None if self.padding is None else self.padding[:, rows]
         if isinstance(rows, slice):
-            return ArrayView(self.layout, *(array[..., rows] for array in self.arrays), padding=padding)
-        return ArrayView(
-            self.layout, *(np.ascontiguousarray(array[..., rows]) for array in self.arrays), padding=padding
-        )
+            arrays = [array[..., rows] for array in self.arrays]
+        else:
+            arrays = [np.ascontiguousarray(array[..., rows]) for array in self.arrays]
+        return ArrayView(self.layout, *arrays, padding=padding, constants=self.constants)
+
+    def with_constants(self) -> ArrayView:
+        """Return the same rows, at least one, with the values that they have in common."""
+        percents = tuple(float(row[0]) if (row == row[0]).all() else None for row in self.percent_per_unit)
+        sizes = self.group_sizes[:, 0].copy()
+        is_constant = (self.group_sizes == sizes[:, None]).all()
+        return replace(self, constants=RowConstants(percents, sizes if is_constant else None))
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -106,3 +137,14 @@ class ArrayView:
             self.free, self.total, self.largest_total, self.percent_per_unit, self.node_free, self.whole_cores,
             self.assigned, self.grouped, self.split_cores, self.group_sizes,
         )  # fmt: skip
+
+
+def flat_cells(array: NDArray[_T]) -> tuple[NDArray[_T], int]:
+    """Return an array with its last axes, zones and contiguous rows, as one; and the distance from a zone to the next.
+
+    If the rows are part of a larger array, the distance exceeds their number.
+    """
+    *outer, zones, rows = array.shape
+    pitch = array.strides[-2] // array.itemsize
+    shape = (*outer, (zones - 1) * pitch + rows)
+    return as_strided(array, shape, (*array.strides[:-2], array.itemsize)), pitch

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     """All slots, or some by index."""
 
 _INITIAL_CAPACITY = 16
-_CHUNK_SLOTS = 16384
-"""Slots that are computed at once, so that intermediate arrays (128 KiB each) fit in the processor cache."""
+_CHUNK_SLOTS = 65536
+"""Slots that are computed at once: intermediate arrays take at most half a MiB each. With fewer slots, the fixed cost
+of the operations exceeds what smaller arrays save."""
 
 
 def zone_fit_key(shape: PodShape) -> ResultKey:
@@ -48,8 +49,10 @@ class Block:
         """Create an empty block."""
         self.layout = layout
         self._rows: I64 = np.zeros(_INITIAL_CAPACITY, np.int64)
+        self._is_ordered = True
         self._kinds: list[NodeKind | None] = []
         self._arrays = ArrayView.empty(layout, _INITIAL_CAPACITY)
+        self._view: ArrayView | None = None
         self._cache = VerdictCache()
 
     @property
@@ -57,26 +60,37 @@ class Block:
         """Return the table's row of each slot."""
         return self._rows[: len(self._kinds)]
 
+    @property
+    def table_rows(self) -> slice | I64:
+        """Return `rows`, as a slice if each slot has the row of its number: a slice is copied faster."""
+        return slice(0, len(self._kinds)) if self._is_ordered else self.rows
+
     def view(self) -> ArrayView:
-        """Return the arrays of all slots in use."""
-        return self._arrays.select(slice(0, len(self._kinds)))
+        """Return the arrays of all slots in use, of which there must be some."""
+        if self._view is None:
+            self._view = self._arrays.select(slice(0, len(self._kinds))).with_constants()
+        return self._view
 
     def add(self, row: int) -> int:
         """Return a new slot for a row; the caller must then write it."""
+        self._view = None
         slot = len(self._kinds)
         if slot == self._arrays.rows:
             self._arrays = _grown(self._arrays, 2 * slot)
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
         self._rows[slot] = row
+        self._is_ordered &= row == slot
         self._kinds.append(None)
         return slot
 
     def remove(self, slot: int) -> int | None:
         """Free a slot; return the row that moves to it from the last slot, if any."""
+        self._view = None
         last, kind = len(self._kinds) - 1, self._kinds.pop()
         if slot == last:
             return None
         row = int(self._rows[last])
+        self._is_ordered = False
         self._rows[slot], self._kinds[slot] = row, kind
         for array in self._arrays.arrays:
             array[..., slot] = array[..., last]
@@ -114,6 +128,7 @@ class Block:
         self._arrays.group_sizes[:, indices] = np.array(model.group_sizes)[:, None]
         for slot, kind in changed:
             self._kinds[slot] = kind
+        self._view = None
 
     def zone_fit(self, shape: PodShape, key: ResultKey | None = None) -> ZoneFit:
         """Return the verdict of all slots on a pod; `key`: its zone_fit_key(), if many blocks share it."""
@@ -127,13 +142,16 @@ class Block:
     def get_or_compute(self, key: Hashable, compute: Callable[[ArrayView, Slots], NDArray[Any]]) -> NDArray[Any]:
         """Return compute() of each slot (the last axis); only changed slots are recomputed.
 
-        The key stands for all inputs of compute except the slots. The caller must not change the array.
+        The key stands for all inputs of compute except the slots. The caller must not change the array. The next call
+        with this key may change it.
         """
 
         def renew(slots: I64 | None) -> NDArray[Any]:
             view = self.view()
             if slots is not None:
                 return compute(view.select(slots), slots)
+            if view.rows <= _CHUNK_SLOTS:
+                return compute(view, slice(0, view.rows))
             parts = [slice(start, min(start + _CHUNK_SLOTS, view.rows)) for start in range(0, view.rows, _CHUNK_SLOTS)]
             return np.concatenate([compute(view.select(part), part) for part in parts], axis=-1)
 

@@ -12,7 +12,7 @@ from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 from zonewise_scheduler.nodes.arrays.zone_fit import ADMITTED, REJECTED, UNDECIDED, fit_zones, is_strict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.nodes.arrays.alignment_request import AlignmentRequest, IndexedAmounts
     from zonewise_scheduler.nodes.arrays.array_view import ArrayView
@@ -37,10 +37,10 @@ def pod_counts(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
     return counts
 
 
-def zone_pod_counts(free: Sequence[I64] | I64, amounts: IndexedAmounts) -> I64:
+def zone_pod_counts(free: Sequence[I64] | Mapping[int, I64] | I64, amounts: IndexedAmounts) -> I64:
     """Return how often the amounts fit in the same zone, in the shape of the arrays of `free`.
 
-    All amounts are more than 0.
+    All amounts are more than 0, and there is at least one.
     """
     (index, amount), *rest = amounts
     counts = free[index] // amount

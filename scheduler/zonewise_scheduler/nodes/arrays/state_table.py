@@ -136,12 +136,12 @@ class NodeStateTable:
             counts[row] = 0 if state is None else _count_pods(state, shape, limit)
         return counts
 
-    def gather(self, out: NDArray[_T], compute: Callable[[Block], NDArray[_T]]) -> NDArray[_T]:
+    def gather(self, out: NDArray[_T], compute: Callable[[Block], NDArray[Any]]) -> NDArray[_T]:
         """Write each block's result, (slots,), to the block's rows of `out`, (rows,), and return `out`."""
         self.flush()
         for block in self._blocks.values():
             if block.rows.size:
-                out[block.rows] = compute(block)
+                out[block.table_rows] = compute(block)
         return out
 
     def views(self) -> list[ArrayView]:

