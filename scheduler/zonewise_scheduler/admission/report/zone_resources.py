@@ -11,7 +11,7 @@ from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_pairs, read_shared_resource, read_zones
 from zonewise_scheduler.admission.node import MAX_NODE_AMOUNT, NO_ZONE, DeviceClass
 from zonewise_scheduler.admission.report.nrt_object import zone_set_attribute
-from zonewise_scheduler.admission.resource_names import is_compute, is_memory
+from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_compute, is_memory
 from zonewise_scheduler.admission.topologymanager.bitmask import members, zone_set
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
     """
     zones_by_id = {zone.id: zone for zone in nrt.zones}
     excluded = _excluded_amounts(nrt)
-    types = tuple(sorted({name for zone in nrt.zones for name in zone.resources if is_memory(name)}))
+    types = _memory_types(nrt)
     allocatable: list[tuple[int, ...]] = []
     free: list[tuple[int, ...]] = []
     groups: list[int] = []
@@ -79,6 +79,20 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
         assigned = zone_set(zone for zone, _ in used)
     unknown = (ZONE_GROUPS,) if nrt.problems[problem_count:] else ()
     return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned, unknown)
+
+
+def _memory_types(nrt: NrtObject) -> tuple[str, ...]:
+    """Return the types of memory that the Memory Manager can allocate, sorted.
+
+    Before Linux 6.1, a NUMA node without memory has no huge pages, not even 0. The Memory Manager then panics if a pod
+    requests such pages (memorymanager/policy_static.go calculateHints), whichever zones have them. So no zone counts as
+    having some. Only our agent lists all types of each zone with CPUs.
+    """
+    types = {name for zone in nrt.zones for name in zone.resources if is_memory(name)}
+    if nrt.from_agent:
+        with_cpus = [zone.resources for zone in nrt.zones if CPU in zone.resources]
+        types = {name for name in types if name == MEMORY or all(name in resources for resources in with_cpus)}
+    return tuple(sorted(types))
 
 
 def _group(text: str | None, zone: int, known: int, problems: list[str]) -> int:

@@ -96,6 +96,17 @@ def test_memory() -> None:
     assert (state.memory_groups, state.memory_assigned) == ((3, 3, 4), 7)
 
 
+@pytest.mark.parametrize(("listed", "types"), [(False, ("memory",)), (True, ("hugepages-2Mi", "memory"))])
+def test_hugepages_that_a_zone_with_cpus_lacks(listed: bool, types: tuple[str, ...]) -> None:
+    """The kubelet would panic because of a pod with such pages. A zone without memory may list 0 pages."""
+    nrt = published(TWO, report_of(TWO))
+    (zone,) = [zone for zone in nrt["zones"] if zone["name"] == "node-1"]
+    nothing = dict.fromkeys(("capacity", "allocatable", "available"), "0")
+    others = [resource for resource in zone["resources"] if not resource["name"].startswith("hugepages-")]
+    zone["resources"] = [*others, {"name": "hugepages-2Mi", **nothing}] if listed else others
+    assert state_of(read_nrt(nrt, KindInterner())).kind.memory_types == types
+
+
 def test_resources_of_excluded_pods_are_healthy_and_allocatable() -> None:
     """The kubelet's managers count these resources, although the object does not offer them."""
     devices = (ContainerDevices("r/d", ("a", "b", "c"), (1,)), ContainerDevices("r/e", ("d",), (1,)))
