@@ -1,12 +1,12 @@
 """Informers: one reflector per kind of object, whose changes go to the controller's inbox.
 
 Kinds that a cluster need not have are probed from time to time with one request, and watched only while they are
-served:
+served. Of several versions with the same fields, the first that is served is watched:
 
 | probe | action |
 |---|---|
-| 200 | watch it |
-| 404 | end the watch; once the kind is served again, the first listing shows what was deleted meanwhile |
+| 200 | watch this version; its first listing shows what was deleted since the end of the last watch |
+| 404 | probe the next version; after the last one, end the watch |
 | 403 | none: the watch lists again once it is allowed, and shows what was deleted meanwhile; the first probe warns |
 | no response, or 429, 503 or 504 | probe again after a second; until another response the kind counts as not listed |
 | any other | none |
@@ -17,6 +17,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -55,6 +57,8 @@ class WatchedKind(NamedTuple):
     """Handles an object's old and new value; None: the object does not exist."""
     listed: Callable[[int], object] = lambda _version: None
     """Called with the resource version of each complete listing, after its changes were handled."""
+    older: tuple[Resource, ...] = ()
+    """Older versions with the same fields. Objects of a kind with several versions state theirs in apiVersion."""
 
 
 def watched_objects(
@@ -95,6 +99,8 @@ class ObjectInformers:
         self._optional = optional
         self._probe_period = probe_period
         self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._versions: dict[Resource, Resource] = {}
+        """The version of each kind that is or was last watched."""
         self._ended: dict[Resource, Reflector[Any]] = {}
         """Reflectors of kinds that are no longer served."""
         self._unprobed = {kind.resource for kind in optional}
@@ -104,7 +110,7 @@ class ObjectInformers:
 
     def __enter__(self) -> Self:
         for kind in self._required:
-            self._watch(kind)
+            self._watch(kind, kind.resource)
         self._thread.start()
         return self
 
@@ -150,12 +156,11 @@ class ObjectInformers:
     def _probe(self, kind: WatchedKind) -> None:
         resource = kind.resource
         try:
-            probe(self._client, resource)
+            version = self._served_version(kind)
         except NotFound as error:
-            if (reflector := self._reflectors.pop(resource, None)) is not None:
+            if resource in self._reflectors:
                 log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
-                reflector.close(_STOP_TIMEOUT)
-                self._ended[resource] = reflector
+                self._end_watch(resource)
         except KubeError as error:
             if isinstance(error, Forbidden) and resource in self._unprobed:
                 log.warning("%s.%s are ignored until they may be listed: %s", resource.plural, resource.group, error)
@@ -164,12 +169,31 @@ class ObjectInformers:
             if not isinstance(error, ApiError) or error.status in _OVERLOADED:
                 return
         else:
+            if resource in self._reflectors and self._versions[resource] != version:
+                log.info("%s.%s are watched in version %s", resource.plural, resource.group, version.version)
+                self._end_watch(resource)
             if resource not in self._reflectors and not self._stopping.is_set():
-                self._watch(kind)
+                self._watch(kind, version)
         self._unprobed.discard(resource)
 
-    def _watch(self, kind: WatchedKind) -> None:
-        self._reflectors[kind.resource] = reflector = Reflector(self._client, kind.resource, kind.decode, kind.handle)
+    def _served_version(self, kind: WatchedKind) -> Resource:
+        """Return the first version of a kind that is served. Raises NotFound if none is, or another KubeError."""
+        *versions, last = kind.resource, *kind.older
+        for version in versions:
+            with suppress(NotFound):
+                probe(self._client, version)
+                return version
+        probe(self._client, last)
+        return last
+
+    def _end_watch(self, resource: Resource) -> None:
+        self._ended[resource] = reflector = self._reflectors.pop(resource)
+        reflector.close(_STOP_TIMEOUT)
+
+    def _watch(self, kind: WatchedKind, version: Resource) -> None:
+        decode = partial(_decode_version, kind.decode, version.api_version) if kind.older else kind.decode
+        self._versions[kind.resource] = version
+        self._reflectors[kind.resource] = reflector = Reflector(self._client, version, decode, kind.handle)
         reflector.on_listing = kind.listed
         if (ended := self._ended.pop(kind.resource, None)) is not None:
             reflector.resume(ended)
@@ -179,6 +203,11 @@ class ObjectInformers:
 def decode_object(raw: msgspec.Raw) -> Json:
     """Return an object without its managed fields."""
     return drop_managed_fields(_DECODER.decode(raw))
+
+
+def _decode_version(decode: Callable[[msgspec.Raw], Json], api_version: str, raw: msgspec.Raw) -> Json:
+    """Return an object with its apiVersion, which the items of the API server's listings omit."""
+    return {**decode(raw), "apiVersion": api_version}
 
 
 def object_key(resource: Resource, obj: Json) -> ObjectKey:

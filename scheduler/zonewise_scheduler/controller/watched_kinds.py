@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.kube.resources import JOBS, NODE_FEATURE_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import (
+    ALPHA_POD_GROUPS,
+    IN_TREE_POD_GROUPS,
+    JOBS,
+    NODE_FEATURE_GROUPS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+    WORKLOADS,
+)
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.informers import WatchedKind, watched_objects
 from zonewise_scheduler.controller.loop import (
@@ -31,6 +40,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
     from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
+
+
+_OLDER = {IN_TREE_POD_GROUPS: (ALPHA_POD_GROUPS,)}
+"""Older versions of a kind with the same fields."""
 
 
 class WatchedKinds(NamedTuple):
@@ -73,7 +86,8 @@ def watched_kinds(
         put(Listing(resource, version))
 
     def objects_of(*resources: Resource) -> list[WatchedKind]:
-        return [watched_objects(resource, put_object, put_listing) for resource in resources]
+        kinds = [watched_objects(resource, put_object, put_listing) for resource in resources]
+        return [kind._replace(older=_OLDER.get(kind.resource, ())) for kind in kinds]
 
     nodes = WatchedKind(NODES, partial(decode_node, avoided=avoided), put_node)
     pods = WatchedKind(PODS, decode_observed_pod, put_pod)

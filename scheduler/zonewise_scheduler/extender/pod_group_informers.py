@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from zonewise_common.kube.probe import PROBE_PERIOD
-from zonewise_common.kube.resources import BETA_POD_GROUPS, IN_TREE_POD_GROUPS, POD_GROUPS
+from zonewise_common.kube.resources import ALPHA_POD_GROUPS, IN_TREE_POD_GROUPS, POD_GROUPS
 from zonewise_scheduler.extender.objects.pod_group import decode_in_tree_pod_group, decode_pod_group
 from zonewise_scheduler.extender.optional_informer import OptionalInformer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DECODERS = {
     (POD_GROUPS,): decode_pod_group,
-    (BETA_POD_GROUPS, IN_TREE_POD_GROUPS): decode_in_tree_pod_group,  # since 1.37; only in 1.36
+    (IN_TREE_POD_GROUPS, ALPHA_POD_GROUPS): decode_in_tree_pod_group,
 }
 """Decoders by the versions of an API."""
 

@@ -39,6 +39,7 @@ class GroupOwner(NamedTuple):
     """The description of groups of pods that an object gives."""
 
     resource: Resource
+    """Its kind, in the version that the API server serves."""
     name: str
     uid: str
     pods: int
@@ -97,12 +98,14 @@ def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
         return read_strictly(obj, _leader_worker_set)
     if resource == STATEFUL_SETS:
         return read_strictly(obj, _stateful_set)
-    metadata = FieldReader(obj, "", []).child("metadata")
+    reader = FieldReader(obj, "", [])
+    metadata, version = reader.child("metadata"), reader.text("apiVersion").rpartition("/")[2]
     pods = read_min_member(resource.group, obj)
     if pods is None or not 1 <= pods <= MAX_PODS:
         field = "spec.minMember" if resource == POD_GROUPS else "spec.schedulingPolicy.gang.minCount"
         raise FieldError(field, f"a queued PodGroup is a gang of 1 to {MAX_PODS} pods: {pods!r}")
-    return GroupOwner(resource, metadata.text("name"), metadata.text("uid"), pods)
+    served = resource._replace(version=version or resource.version)
+    return GroupOwner(served, metadata.text("name"), metadata.text("uid"), pods)
 
 
 def leader_worker_pod_sets(obj: Json) -> tuple[PodSetManifest, ...]:

@@ -103,6 +103,18 @@ def missing_references(workload: Mapping[str, Any], job: PlainPods) -> bool:
     return any(pod.uid not in known for pod in job.counting)
 
 
+def unserved_references(workload: Mapping[str, Any], group: GroupOwner) -> list[Json] | None:
+    """Return the owners of a Workload with the current API version of its group; None if they have it already.
+
+    The garbage collector does not delete dependents of an owner whose version is no longer served
+    (pkg/controller/garbagecollector/garbagecollector.go attemptToDeleteItem, restMappingError).
+    """
+    owners: list[Json] = workload["metadata"].get("ownerReferences") or []
+    served = {"apiVersion": group.resource.api_version}
+    current = [{**owner, **served} if owner.get("uid") == group.uid else owner for owner in owners]
+    return None if current == owners else current
+
+
 def is_group_workload(workload: Mapping[str, Any]) -> bool:
     """Return whether a Workload belongs to a pod group, and not to another job that happens to have its name."""
     annotations = FieldReader(workload, "", []).child("metadata").pairs("annotations")

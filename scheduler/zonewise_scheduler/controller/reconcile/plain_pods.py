@@ -9,6 +9,8 @@
     some are absent               not Admitted                     WaitingForReplacementPods, so it is not pending
     none is active                Evicted, with quota              quota released
     any, of another class         pending, or Admitted             priority
+    any, their PodGroup has       any                              the reference to the PodGroup, in that version
+    another API version
     some are held                 Admitted                         start each of them, by one patch
     some can no longer run        Admitted                         WaitingForReplacementPods; replaced ones are released
     ended, or all deleted         not Finished                     Finished
@@ -44,6 +46,7 @@ from zonewise_scheduler.controller.pods.group_workload import (
     plain_pod_sets,
     pod_set_name,
     role_counts,
+    unserved_references,
     workload_counts,
 )
 from zonewise_scheduler.controller.pods.pod_group import PlainPods, read_group_pod, read_plain_pods
@@ -107,6 +110,15 @@ def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]
     if job.is_group and not is_group_workload(workload):
         raise FieldError("metadata.name", f"the Workload {state.name!r:.80} exists, and is not of this pod group")
     owned = _Owned(job, f"{state.namespace}/{workload['metadata']['name']}", workload, workload_counts(workload))
+    writes = _owned_writes(state, owned, context)
+    if workload_key(owned.key) not in {write.key for write in writes}:
+        writes += _follow_version(state, owned)
+    return writes
+
+
+def _owned_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> list[Write]:
+    """Return the next writes of a job that has a Workload."""
+    job, workload = owned.job, owned.workload
     if is_true(workload, "Finished"):
         return _releases(job.pods, owned.key)
     end = plain_end(job)
@@ -208,6 +220,15 @@ def _follow_gates(owned: _Owned) -> list[Write]:
         return []
     body = {"metadata": {"annotations": {ADMISSION_GATES_ANNOTATION: gates}}}
     return [patch_workload(owned.workload, owned.key, "follow the gates", body)]
+
+
+def _follow_version(state: PlainPodsState, owned: _Owned) -> list[Write]:
+    """Return the write that names the owner of the Workload in the version that the API server serves."""
+    owners = None if state.group is None else unserved_references(owned.workload, state.group)
+    if owners is None:
+        return []
+    body = {"metadata": {"ownerReferences": owners}}
+    return [patch_workload(owned.workload, owned.key, "own the Workload", body)]
 
 
 def _starts(owned: _Owned, context: JobContext) -> list[Write]:

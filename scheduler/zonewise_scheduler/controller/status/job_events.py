@@ -140,7 +140,8 @@ def involved_object(key: ObjectKey, obj: Json) -> dict[str, str]:
     if key.resource == WORKLOADS and owner is not None:
         fields = {name: str(owner.get(name, "")) for name in ("apiVersion", "kind", "name", "uid")}
         return {**fields, "namespace": key.namespace}
-    reference = {"apiVersion": key.resource.api_version, "kind": key.resource.kind, "name": key.name}
+    api_version = obj.get("apiVersion", key.resource.api_version)
+    reference = {"apiVersion": api_version, "kind": key.resource.kind, "name": key.name}
     return {**reference, "uid": obj["metadata"].get("uid", "")} | (
         {"namespace": key.namespace} if key.namespace else {}
     )

@@ -3,8 +3,8 @@
 | API                                         | a pod names its group in         | the number of pods           |
 |---------------------------------------------|----------------------------------|------------------------------|
 | scheduling.x-k8s.io/v1alpha1 (Coscheduling) | label of LABEL                   | minMember                    |
-| scheduling.k8s.io/v1alpha2 (Kubernetes 1.36 | schedulingGroup.podGroupName     | schedulingPolicy.gang        |
-| with the gate GenericWorkload)              |                                  | .minCount                    |
+| scheduling.k8s.io (gate GenericWorkload),   | schedulingGroup.podGroupName     | schedulingPolicy.gang        |
+| v1alpha2 in Kubernetes 1.36, then v1beta1   |                                  | .minCount                    |
 
 Sources: scheduler-plugins apis/scheduling/v1alpha1/types.go; k8s.io/api scheduling/v1alpha2/types.go and core/v1
 PodSchedulingGroup.

@@ -130,6 +130,32 @@ def test_the_pods_of_a_pod_group_form_one_workload(api: Resource, spec: Json) ->
     assert not any(cluster.get(key)["metadata"]["finalizers"] for key in pods)
 
 
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_workload_names_its_pod_group_in_the_version_that_is_served(*, is_finished: bool) -> None:
+    """Kubernetes 1.37 no longer serves v1alpha2: the garbage collector deletes nothing that names this version."""
+    cluster = ModelCluster()
+    queue = live_queue(cluster)
+    alpha = {"apiVersion": "scheduling.k8s.io/v1alpha2"}
+    group = cluster.create(
+        IN_TREE_POD_GROUPS, "ns", "pg", **alpha, spec={"schedulingPolicy": {"gang": {"minCount": 2}}}
+    )
+    pods = [pod_group_pod(cluster, IN_TREE_POD_GROUPS, name) for name in ("a", "b")]
+    queue.settle()
+    [workload] = workload_keys(cluster)
+    before = cluster.get(workload)["metadata"]["ownerReferences"]
+    assert [owner["apiVersion"] for owner in before] == ["scheduling.k8s.io/v1alpha2"]
+    if is_finished:
+        set_phase(cluster, pods, "Succeeded")
+        queue.settle()
+        assert is_true(cluster.get(workload), "Finished")
+    cluster.change(group, {"apiVersion": "scheduling.k8s.io/v1beta1"})
+    queue.settle()
+    assert workload_keys(cluster) == [workload]
+    after = cluster.get(workload)["metadata"]["ownerReferences"]
+    assert after == [before[0] | {"apiVersion": "scheduling.k8s.io/v1beta1"}]
+    assert started(cluster) == {"a", "b"}
+
+
 def test_pods_of_a_pod_group_wait_for_each_other_and_for_quota() -> None:
     cluster = ModelCluster(cpus=3)
     queue = live_queue(cluster)

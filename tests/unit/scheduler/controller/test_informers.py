@@ -20,7 +20,13 @@ from zonewise_common.kube.errors import (
     TooManyRequests,
     TransportError,
 )
-from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, WORKLOADS
+from zonewise_common.kube.resources import (
+    ALPHA_POD_GROUPS,
+    IN_TREE_POD_GROUPS,
+    JOBS,
+    NODE_RESOURCE_TOPOLOGIES,
+    WORKLOADS,
+)
 from zonewise_common.kube.watch_failures import WatchFailures
 from zonewise_scheduler.controller import informers
 from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, decode_object, watched_objects
@@ -181,6 +187,58 @@ def test_deletions_while_a_kind_is_not_served_are_reported_later() -> None:
         eventually(lambda: "workloads" not in watched.ages)
         server.objects, server.version, server.failure = [named_object("b")], 9, None
         eventually(lambda: names == {"b"})
+
+
+class VersionServer(Server):
+    """A server that serves some versions of PodGroups."""
+
+    def __init__(self, *served: Resource) -> None:
+        super().__init__()
+        self.served = frozenset(served)
+
+    def list(self, resource: Resource, **fields: object) -> tuple[list[object], str]:
+        self._check(resource)
+        return super().list(resource, **fields)
+
+    def list_raw(
+        self, resource: Resource, received: Callable[[msgspec.Raw], object], **fields: object
+    ) -> tuple[list[object], str]:
+        self._check(resource)
+        return super().list_raw(resource, received, **fields)
+
+    def _check(self, resource: Resource) -> None:
+        if resource not in self.served:
+            raise NotFound(404, "NotFound", "not served")
+
+
+def test_the_version_that_an_upgraded_or_downgraded_server_serves_is_watched() -> None:
+    """Objects state their version; those that are deleted meanwhile are reported."""
+    server = VersionServer(ALPHA_POD_GROUPS)
+    server.objects = [named_object("a"), named_object("b")]
+    groups: dict[str, str] = {}
+
+    def handle(old: Any, new: Any) -> None:
+        name = (new or old)["metadata"]["name"]
+        groups.pop(name, None)
+        if new is not None:
+            groups[name] = new["apiVersion"]
+
+    kind = WatchedKind(IN_TREE_POD_GROUPS, decode_object, handle, older=(ALPHA_POD_GROUPS,))
+    alpha, beta = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
+    with ObjectInformers(server, [], [kind], probe_period=0.01) as watched:  # pyright: ignore[reportArgumentType]
+        eventually(lambda: groups == {"a": alpha, "b": alpha})
+        server.served = frozenset({ALPHA_POD_GROUPS, IN_TREE_POD_GROUPS})
+        eventually(lambda: groups == {"a": beta, "b": beta})
+        server.objects, server.version = [named_object("b")], 9
+        server.served = frozenset({ALPHA_POD_GROUPS})
+        eventually(lambda: groups == {"b": alpha})
+        server.served = frozenset()
+        eventually(lambda: not watched.ages)
+        assert groups == {"b": alpha}
+        server.objects, server.version = [], 10
+        server.served = frozenset({IN_TREE_POD_GROUPS})
+        eventually(lambda: not groups)
+        assert watched.wait_synced(threading.Event())
 
 
 def named_object(name: str) -> dict[str, Any]:
