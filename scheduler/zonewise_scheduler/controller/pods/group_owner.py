@@ -13,14 +13,13 @@ from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SET
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, WORKER_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
-from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, QUEUE_LABEL, PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.pod_group_key import read_min_member
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -44,6 +43,8 @@ class GroupOwner(NamedTuple):
     uid: str
     pods: int
     """Number of pods in one group."""
+    annotations: Mapping[str, str]
+    """Annotations of the object."""
     may_exceed: bool = True
     """Whether more pods than that may exist. The surplus pods wait."""
     queue: str = ""
@@ -56,8 +57,6 @@ class GroupOwner(NamedTuple):
     """Whether the groups never end."""
     pod_sets: tuple[PodSetManifest, ...] = ()
     """Pod sets of one group, named after the roles of its pods; empty: they are derived from the pods."""
-    admission_gates: str = ""
-    """Names of the admission gates of a set, separated by commas."""
     replicas: int | None = None
     """Number of groups of the object; None: the object is itself one group."""
 
@@ -105,7 +104,7 @@ def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
         field = "spec.minMember" if resource == POD_GROUPS else "spec.schedulingPolicy.gang.minCount"
         raise FieldError(field, f"a queued PodGroup is a gang of 1 to {MAX_PODS} pods: {pods!r}")
     served = resource._replace(version=version or resource.version)
-    return GroupOwner(served, metadata.text("name"), metadata.text("uid"), pods)
+    return GroupOwner(served, metadata.text("name"), metadata.text("uid"), pods, metadata.pairs("annotations"))
 
 
 def leader_worker_pod_sets(obj: Json) -> tuple[PodSetManifest, ...]:
@@ -127,12 +126,12 @@ def _leader_worker_set(reader: FieldReader) -> GroupOwner:
         metadata.required_name(),
         metadata.required_name("uid"),
         size,
+        metadata.pairs("annotations"),
         may_exceed=False,
         queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
         priority_class=metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""),
         is_serving=True,
         pod_sets=tuple(_pod_sets(template, size)),
-        admission_gates=metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION, ""),
         replicas=_replicas(spec, reader.child("status")),
     )
 
@@ -146,12 +145,12 @@ def _stateful_set(reader: FieldReader) -> GroupOwner:
         metadata.required_name(),
         metadata.required_name("uid"),
         pods,
+        metadata.pairs("annotations"),
         queue=metadata.pairs("labels").get(QUEUE_LABEL, ""),
         priority_class=metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""),
         is_fast=True,
         is_serving=True,
         pod_sets=(_without_metadata(pod_set),),
-        admission_gates=metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION, ""),
     )
 
 

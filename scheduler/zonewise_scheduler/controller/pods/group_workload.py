@@ -10,12 +10,13 @@ from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.pod_group import MAX_ROLES
 from zonewise_scheduler.controller.pods.pod_names import GROUP_POD_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.manifest import (
+    HOLDING_ANNOTATIONS,
     JOB_UID_LABEL,
     build_workload,
+    holding_annotations,
     job_uid_label,
     owner_reference,
 )
-from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.workload_reader import IS_GROUP_WORKLOAD_ANNOTATION
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -81,13 +82,10 @@ def build_plain_workload(
     metadata["labels"].pop(JOB_UID_LABEL, None)
     if group is not None:
         metadata["labels"] |= job_uid_label(group.uid)
-    annotations: Json = metadata["annotations"]
-    annotations[IS_GROUP_WORKLOAD_ANNOTATION] = "true"
-    annotations.pop(ADMISSION_GATES_ANNOTATION, None)
-    if job.admission_gates:
-        annotations[ADMISSION_GATES_ANNOTATION] = job.admission_gates
+    own = {name: text for name, text in metadata["annotations"].items() if name not in HOLDING_ANNOTATIONS}
+    annotations = {**own, **holding_annotations(job.annotations), IS_GROUP_WORKLOAD_ANNOTATION: "true"}
     owners = member_references(job) if group is None else [owner_reference(group.resource, group.name, group.uid)]
-    metadata |= {"name": name, "ownerReferences": owners}
+    metadata |= {"name": name, "annotations": annotations, "ownerReferences": owners}
     return workload
 
 

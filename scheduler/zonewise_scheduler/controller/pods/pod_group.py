@@ -33,12 +33,11 @@ from zonewise_scheduler.controller.pods.pod_names import (
     WORKER_INDEX_LABEL,
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
-from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.controller.pods.group_owner import GroupOwner
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
@@ -111,6 +110,8 @@ class PlainPods(NamedTuple):
     """Pods in order of creation."""
     queue: str
     total: int
+    annotations: Mapping[str, str]
+    """Annotations of the set that owns the pods, or of the first pod and the PodGroup."""
     is_group: bool = False
     """Whether the pods form a group; otherwise there is one single pod."""
     may_exceed: bool = False
@@ -119,8 +120,6 @@ class PlainPods(NamedTuple):
     is_serving: bool = False
     pod_sets: tuple[PodSetManifest, ...] = ()
     """Pod sets that the owner of the group specifies; empty: they are derived from the pods, once all exist."""
-    admission_gates: str = ""
-    """Names of the admission gates, separated by commas, from the set that owns the pods, or from the first pod."""
     priority_class: str = ""
     """WorkloadPriorityClass, from the set that owns the pods, or from the first pod; "": none."""
 
@@ -168,30 +167,29 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     metadata = FieldReader(members[0].obj, "", []).child("metadata")
     first = metadata.pairs("annotations")
     priority_class = (group.priority_class if group else "") or metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, "")
-    gates = first.get(ADMISSION_GATES_ANNOTATION, "")
     if group is not None:
         return PlainPods(
             tuple(_with_role(pod, group) for pod in members),
             queue,
             group.pods,
+            group.annotations if group.pod_sets else {**first, **group.annotations},
             is_group=True,
             may_exceed=group.may_exceed,
             is_fast=group.is_fast,
             is_serving=group.is_serving,
             pod_sets=group.pod_sets,
-            admission_gates=group.admission_gates if group.pod_sets else gates,
             priority_class=priority_class,
         )
     if not group_name(members[0].obj):
-        return PlainPods(tuple(members), queue, 1, admission_gates=gates, priority_class=priority_class)
+        return PlainPods(tuple(members), queue, 1, first, priority_class=priority_class)
     return PlainPods(
         tuple(members),
         queue,
         _total(_common(described, "annotations", GROUP_TOTAL_ANNOTATION)),
+        first,
         is_group=True,
         is_fast=first.get(FAST_ADMISSION_ANNOTATION) == "true",
         is_serving=first.get(SERVING_ANNOTATION) == "true",
-        admission_gates=gates,
         priority_class=priority_class,
     )
 

@@ -55,7 +55,12 @@ from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
-from zonewise_scheduler.controller.workloads.manifest import priority_changes
+from zonewise_scheduler.controller.workloads.manifest import (
+    HOLDING_ANNOTATIONS,
+    annotation_changes,
+    holding_annotations,
+    priority_changes,
+)
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
@@ -65,7 +70,6 @@ from zonewise_scheduler.controller.workloads.status import (
     set_reclaimable_pods,
     set_waiting_for_replacement,
 )
-from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -201,7 +205,7 @@ def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
     if workload["spec"].get("queueName") != job.queue and (job.pod_sets or not job.is_serving):
         return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
     write = _follow_class(owned, context)
-    return _follow_gates(owned) if write is None else [write]
+    return _follow_annotations(owned) if write is None else [write]
 
 
 def _follow_class(owned: _Owned, context: JobContext) -> Write | None:
@@ -212,14 +216,11 @@ def _follow_class(owned: _Owned, context: JobContext) -> Write | None:
     )
 
 
-def _follow_gates(owned: _Owned) -> list[Write]:
-    """Return the write of the current admission gates of the job."""
-    gates = owned.job.admission_gates or None
-    annotations: Json = owned.workload["metadata"].get("annotations") or {}
-    if annotations.get(ADMISSION_GATES_ANNOTATION) == gates:
-        return []
-    body = {"metadata": {"annotations": {ADMISSION_GATES_ANNOTATION: gates}}}
-    return [patch_workload(owned.workload, owned.key, "follow the gates", body)]
+def _follow_annotations(owned: _Owned) -> list[Write]:
+    """Return the write of the current begin time and admission gates of the job. Raises FieldError."""
+    wanted = {**dict.fromkeys(HOLDING_ANNOTATIONS), **holding_annotations(owned.job.annotations)}
+    body = annotation_changes(wanted, owned.workload)
+    return [patch_workload(owned.workload, owned.key, "follow the annotations", body)] if body else []
 
 
 def _follow_version(state: PlainPodsState, owned: _Owned) -> list[Write]:

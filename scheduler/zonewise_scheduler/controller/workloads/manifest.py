@@ -15,7 +15,7 @@ from zonewise_common.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
 from zonewise_scheduler.quota.api.admission_gates import ADMISSION_GATES_ANNOTATION
-from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, begin_annotation
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION, read_begin
 from zonewise_scheduler.quota.api.declared_walltime import (
     MAX_RUN_ANNOTATION,
     read_max_execution_time,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+HOLDING_ANNOTATIONS = (BEGIN_ANNOTATION, ADMISSION_GATES_ANNOTATION)
+"""Annotations that a Workload takes from its job as long as it has no quota."""
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 """Prefix of annotations with parameters for ProvisioningRequests. They are copied to the Workload
 (pkg/util/admissioncheck)."""
@@ -72,10 +74,7 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
-    if begin := begin_annotation(metadata):
-        annotations[BEGIN_ANNOTATION] = begin
-    if gates := metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION):
-        annotations[ADMISSION_GATES_ANNOTATION] = gates
+    annotations |= holding_annotations(metadata.pairs("annotations"))
     spec: Json = {
         "podSets": [pod_set.as_object() for pod_set in pod_sets],
         "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
@@ -119,13 +118,24 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
         raise FieldError(field, problem)
     wanted = {
         MAX_RUN_ANNOTATION: None if walltime == inf else str(int(walltime)),
-        BEGIN_ANNOTATION: begin_annotation(metadata),
-        ADMISSION_GATES_ANNOTATION: metadata.pairs("annotations").get(ADMISSION_GATES_ANNOTATION) or None,
+        **dict.fromkeys(HOLDING_ANNOTATIONS),
+        **holding_annotations(metadata.pairs("annotations")),
     }
-    observed = FieldReader(workload, "", []).child("metadata").pairs("annotations")
-    annotations = {name: value for name, value in wanted.items() if value != observed.get(name)}
-    follow: Json = {"metadata": {"annotations": annotations}} if annotations else {}
+    follow = annotation_changes(wanted, workload)
     return {**follow, "spec": changes} if changes else follow
+
+
+def holding_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a job's annotations that hold back its Workload. Raises FieldError for an invalid begin time."""
+    read_begin(annotations)
+    return {name: text for name in HOLDING_ANNOTATIONS if (text := annotations.get(name))}
+
+
+def annotation_changes(wanted: Mapping[str, str | None], workload: Json) -> Json:
+    """Return the merge patch that sets annotations of a Workload, or removes those that are None; empty if none is."""
+    observed = FieldReader(workload, "", []).child("metadata").pairs("annotations")
+    changed = {name: value for name, value in wanted.items() if value != observed.get(name)}
+    return {"metadata": {"annotations": changed}} if changed else {}
 
 
 def priority_changes(class_name: str, workload: Json, options: ManifestOptions) -> Json:

@@ -20,23 +20,16 @@ ADVANCE_ANNOTATION = "zonewise.dev/advance-reservations"
 """Annotation of a ClusterQueue: "true" if its jobs with a begin time hold a reservation before that time."""
 
 
-def read_begin(metadata: FieldReader) -> float:
+def read_begin(annotations: Mapping[str, str]) -> float:
     """Return the begin time in seconds since 1970, 0 if it is absent; raise FieldError if it is invalid."""
-    text = metadata.pairs("annotations").get(BEGIN_ANNOTATION)
+    text = annotations.get(BEGIN_ANNOTATION)
     if text is None:
         return 0.0
     try:
         return parse_date(text)
     except ValueError as error:
-        raise FieldError(
-            f"{metadata.path}annotations.{BEGIN_ANNOTATION}", f"not an RFC 3339 time: {text[:80]!r}"
-        ) from error
-
-
-def begin_annotation(metadata: FieldReader) -> str | None:
-    """Return the annotation with the begin time, None if it is absent; raise FieldError if it is invalid."""
-    read_begin(metadata)
-    return metadata.pairs("annotations").get(BEGIN_ANNOTATION)
+        problem = f"not an RFC 3339 time: {text[:80]!r}"
+        raise FieldError(f"metadata.annotations.{BEGIN_ANNOTATION}", problem) from error
 
 
 def read_advance_reservations(obj: Mapping[str, Any], problems: list[str]) -> bool:

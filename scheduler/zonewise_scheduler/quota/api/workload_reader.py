@@ -145,7 +145,7 @@ def _workload(
         history_keys=history_keys(metadata, spec.text("queueName")),
         failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
         admission_gates=read_admission_gates(metadata.pairs("annotations")),
-        begin_at=read_begin(metadata),
+        begin_at=read_begin(metadata.pairs("annotations")),
     )
 
 

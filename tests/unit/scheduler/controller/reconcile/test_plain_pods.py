@@ -15,7 +15,7 @@ from zonewise_scheduler.controller.pods.group_owner import GroupOwner
 
 Json = dict[str, Any]
 
-POD_GROUP = GroupOwner(POD_GROUPS, "pg", "u-pg", 2)
+POD_GROUP = GroupOwner(POD_GROUPS, "pg", "u-pg", 2, {})
 
 
 def started_group(*names: str) -> PlainPodsWorld:

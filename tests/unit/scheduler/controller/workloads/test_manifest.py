@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOB_SETS, JOBS
 from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
+from zonewise_scheduler.controller.jobs.registry import discover_adapters
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload, declared_changes
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
 from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
@@ -23,6 +24,9 @@ from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, 
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 from zonewise_scheduler.quota.api.workload_reader import read_workload
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.controller.jobs.interface import JobAdapter
 
 Json = dict[str, Any]
 
@@ -63,6 +67,20 @@ def test_the_workload_of_a_job_has_its_owner_its_queue_and_its_pods() -> None:
         "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "default"},
         "active": True,
     }
+
+
+@pytest.mark.parametrize("adapter", discover_adapters(), ids=lambda adapter: adapter.resource.kind)
+def test_the_workload_of_each_kind_of_job_has_the_begin_time_of_the_job(adapter: JobAdapter) -> None:
+    """The time may change until the Workload has quota."""
+    times = ("2026-12-24T08:00:00Z", "2026-12-25T08:00:00Z", None)
+    first, *others = (job(annotations={BEGIN_ANNOTATION: time} if time else {}) for time in times)
+    workload = build_workload(first, adapter.resource, ADAPTER.pod_sets(first), ManifestOptions(CLASSES))
+    result = read_workload(workload)
+    assert result.workload is not None
+    assert result.workload.begin_at == 1798099200.0
+    for changed, time in zip(others, times[1:], strict=True):
+        patch = declared_changes(changed, adapter.resource, workload, ManifestOptions(CLASSES))
+        assert patch == {"metadata": {"annotations": {BEGIN_ANNOTATION: time}}}
 
 
 @given(batch_jobs())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zonewise_common.k8s.fields import FieldError, FieldReader
+from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.quota.api.begin_time import (
     ADVANCE_ANNOTATION,
     BEGIN_ANNOTATION,
@@ -25,7 +25,7 @@ def _annotated(name: str, text: str) -> dict[str, Any]:
 )
 def test_a_begin_time_has_an_offset_from_utc(text: str, seconds: float) -> None:
     """The same format as that of Kubernetes' own times."""
-    assert read_begin(FieldReader(_annotated(BEGIN_ANNOTATION, text)["metadata"], "metadata.", [])) == seconds
+    assert read_begin({BEGIN_ANNOTATION: text}) == seconds
 
 
 def test_problems_show_the_first_80_characters() -> None:
@@ -41,15 +41,14 @@ def test_problems_show_the_first_80_characters() -> None:
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-12-01T08:00:00", "08:00", "9999999999999", "\ud800"])
 def test_an_invalid_begin_time_is_an_error_and_never_none(text: str) -> None:
     """A job without a valid begin time would otherwise start at once."""
-    metadata = FieldReader(_annotated(BEGIN_ANNOTATION, text)["metadata"], "metadata.", [])
     with pytest.raises(FieldError, match="not an RFC 3339 time") as error:
-        read_begin(metadata)
+        read_begin({BEGIN_ANNOTATION: text})
     assert str(error.value).startswith(f"metadata.annotations.{BEGIN_ANNOTATION}: ")
 
 
 def test_an_absent_begin_time_is_zero() -> None:
     """Any start is allowed."""
-    assert read_begin(FieldReader({}, "metadata.", [])) == 0
+    assert read_begin({}) == 0
 
 
 @pytest.mark.parametrize(("text", "expected", "count"), [("true", True, 0), ("false", False, 0), ("yes", False, 1)])
