@@ -9,11 +9,18 @@ import copy
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
-from zonewise_scheduler.controller.jobs.job_fields import labels_of, queue_name
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of, labels_of, queue_name
 from zonewise_scheduler.controller.pods.pod_names import PARENT_ANNOTATION, STATEFUL_SET_PARENT
 from zonewise_scheduler.controller.pods.role_hash import role_hash
-from zonewise_scheduler.controller.webhooks.field_checks import check_object_name, label_field, problem
+from zonewise_scheduler.controller.webhooks.field_checks import (
+    check_admission_gates,
+    check_begin,
+    check_object_name,
+    label_field,
+    problem,
+)
 from zonewise_scheduler.controller.webhooks.queued_templates import QUEUE_LABELS, mark_template, queue_changes
+from zonewise_scheduler.controller.workloads.manifest import HOLDING_ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +45,9 @@ def with_queued_pods(obj: Json, kind: tuple[str, str]) -> Json:
 
 
 def replicated_pods_problems(request: AdmissionRequest) -> Iterator[str]:
-    """Yield the problems of the labels of a new or updated object. Raises FieldError."""
+    """Yield the problems of the labels and annotations of a new or updated object. Raises FieldError."""
     labels = labels_of(request.obj)
+    yield from _annotation_problems(request)
     for name in QUEUE_LABELS:
         if labels.get(name):
             yield from check_object_name(label_field(name), labels[name])
@@ -47,6 +55,14 @@ def replicated_pods_problems(request: AdmissionRequest) -> Iterator[str]:
         yield from queue_changes(request.old, request.obj)
         if request.group_kind == _STATEFUL_SET and queue_name(request.old):
             yield from _set_changes(request.old, request.obj)
+
+
+def _annotation_problems(request: AdmissionRequest) -> Iterator[str]:
+    """Yield the problems of a changed begin time or admission gate. An update may keep what is stored."""
+    annotations, old = annotations_of(request.obj), annotations_of(request.old)
+    if any(annotations.get(name) != old.get(name) for name in HOLDING_ANNOTATIONS):
+        yield from check_begin(annotations)
+        yield from check_admission_gates(annotations, old if request.operation == "UPDATE" else None)
 
 
 def _set_changes(old: Json, new: Json) -> Iterator[str]:

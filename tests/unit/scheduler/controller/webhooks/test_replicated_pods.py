@@ -11,8 +11,7 @@ from support.admission_reviews import DEFAULT_PATH, QUEUE, defaulted, problems_o
 Json = dict[str, Any]
 KINDS = pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 CLASS = "kueue.x-k8s.io/priority-class"
-
-
+BEGIN, GATES = "zonewise.dev/begin", "kueue.x-k8s.io/admission-gated-by"
 PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
@@ -81,6 +80,30 @@ def test_an_object_that_belongs_to_a_job_is_not_changed_and_may_be_scaled(api_ve
 def test_a_queue_and_its_class_are_valid_and_constant_while_replicas_are_ready(
     words: str, new: Json, old: Json | None
 ) -> None:
+    problems = problems_of(new, old)
+    assert words in problems
+    assert bool(words) == bool(problems)
+
+
+def annotated(name: str, text: str) -> Json:
+    obj = replicated({QUEUE: "q"}, "StatefulSet")
+    obj["metadata"]["annotations"] = {name: text}
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("words", "new", "old"),
+    [
+        ("'tomorrow' is not an RFC 3339 time", annotated(BEGIN, "tomorrow"), None),
+        ("'noon' is not an RFC 3339 time", annotated(BEGIN, "noon"), annotated(BEGIN, "tomorrow")),
+        ("", annotated(BEGIN, "2026-12-24T08:00:00Z"), annotated(BEGIN, "tomorrow")),
+        ("", annotated(BEGIN, "tomorrow"), annotated(BEGIN, "tomorrow")),
+        ("'a' is not the name of a gate", annotated(GATES, "a"), None),
+        ("cannot be added to an existing job", annotated(GATES, "a.b/c"), annotated(BEGIN, "tomorrow")),
+        ("", annotated(GATES, "a.b/c"), annotated(GATES, "a.b/d,a.b/c")),
+    ],
+)
+def test_a_changed_begin_time_or_gate_is_valid(words: str, new: Json, old: Json | None) -> None:
     problems = problems_of(new, old)
     assert words in problems
     assert bool(words) == bool(problems)
