@@ -4,12 +4,14 @@
       "name": "a name", "description": "what for", "seed": 1,
       "fairSharing": false,
       "nodes": "100x64",                      or an object as in fleet_file.py; --nodes overrides it
-      "queues": [{"name": "a", "share": 0.5, "cohort": "c", "strategy": "StrictFIFO", "preemption": {...}}],
+      "queues": [{"name": "a", "share": 0.5, "cohort": "c", "strategy": "StrictFIFO", "preemption": {...},
+        "advanceReservations": true}],      reserve starts before the begin times of jobs
       "jobs": [{
         "name": "job", "count": 1000,         names are job-0, job-1, ...; without a count, one job, "job"
         "queue": "a", "user": "u", "priority": 0,
         "pods": 10, "requests": {"cpu": 2, "memory": "2Gi"},
         "at": 0, "every": 0.375,              seconds: submission of the first job, and interval to the next
+        "begin": 3600,                        seconds: no job of the group starts before
         "run": {"uniform": [180, 270]},       seconds
         "limit": 900,                         walltime in seconds; or "overestimate": a multiple of `run`, at least 1 s
         "nodeSelector": {...}, "tolerations": [...], "topologyRequest": {"required": "example.com/rack"}
@@ -113,6 +115,7 @@ class _Group(NamedTuple):
     template: PodSet
     pods: Distribution
     at: float
+    begin: float
     every: Distribution
     run: Distribution
     limit: Distribution | None
@@ -135,6 +138,7 @@ def _groups(parent: FieldReader) -> list[_Group]:
             _template(reader),
             distribution_field(reader, "pods", 1),
             reader.non_negative("at", 0),
+            reader.non_negative("begin", 0),
             distribution_field(reader, "every", 0),
             distribution_field(reader, "run", 0),
             distribution_field(reader, "limit", 0) if reader.has("limit") else None,
@@ -176,6 +180,7 @@ def _queues(parent: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
         before = len(parent.problems)
         name = reader.required_name()
         share = Fraction(str(reader.non_negative("share", 0))) if reader.has("share") else Fraction(1, len(readers))
+        advance = reader.flag("advanceReservations", default=False)
         cluster_queue = {"metadata": {"name": name}, "spec": {
             target: reader.obj[name] for name, target in _CLUSTER_QUEUE_FIELDS.items() if reader.has(name)
         }}  # fmt: skip
@@ -186,7 +191,9 @@ def _queues(parent: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
             reader.report("name", "exists already")
         if len(parent.problems) == before:
             queues[name] = queue._replace(
-                resource_groups=build_queue(fleet, name, share).resource_groups, namespace_selector=()
+                resource_groups=build_queue(fleet, name, share).resource_groups,
+                namespace_selector=(),
+                advance_reservations=advance,
             )
         reader.report_unknown()
     return tuple(queues.values())
@@ -249,6 +256,7 @@ def _jobs(group: _Group, queue: str, names: list[str], seed: int, first: int) ->
             group.priority,
             submitted,
             walltime=walltime,
+            begin_at=group.begin if group.begin > submitted else 0.0,
             history_keys=history_keys,
         )
         yield Arrival(workload, queue, run_time, group.name)

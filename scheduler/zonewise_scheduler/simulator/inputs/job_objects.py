@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from zonewise_common.k8s.fields import MAX_NUMBER, FieldReader
 from zonewise_common.k8s.jobspec import JOB_SPEC_FIELDS
+from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, read_job_pod_set
 from zonewise_scheduler.quota.api.job_priority import JobPriority, read_job_priority
@@ -89,6 +90,9 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     created = read.created_at - epoch if read.created_at else 0.0
     submitted = created if submit is None else submit
     delay = max(0.0, read.begin_at - read.created_at) if read.created_at else 0.0
+    if read.begin_at and not read.created_at:
+        field = f"metadata.annotations.{BEGIN_ANNOTATION}"
+        problems.append(f"{field}: ignored, since the object has no metadata.creationTimestamp")
     unknown: list[str] = []
     job = FieldReader(document.content, "", unknown)
     priority = read_job_priority(job, pod_sets, classes) if is_job else JobPriority(value=result.workload.priority)

@@ -255,6 +255,13 @@ def test_begin_times_move_with_the_submission() -> None:
     assert {entry.workload.name: entry.workload.begin_at for entry in result.arrivals} == {"a": 0, "b": 600, "c": 485}
 
 
+def test_a_begin_time_without_a_creation_time_is_a_problem() -> None:
+    """It cannot be related to the submission, which is at 0."""
+    result = read(job("a", notes={RUN_SECONDS_ANNOTATION: "1", BEGIN_ANNOTATION: "2026-01-02T03:10:00Z"}), nodes="3x8")
+    assert [entry.workload.begin_at for entry in result.arrivals] == [0]
+    assert any(BEGIN_ANNOTATION in problem and "ignored" in problem for problem in result.problems)
+
+
 def test_the_run_time_of_a_job_follows_from_its_status() -> None:
     """A workload that ran on one cluster can therefore be simulated on another one."""
     status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}

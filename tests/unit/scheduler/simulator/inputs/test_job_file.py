@@ -47,6 +47,22 @@ def of_file(name: str, **options: Any) -> Scenario:
     return result
 
 
+def test_a_group_begins_at_a_time_and_its_queue_reserves_it() -> None:
+    """Jobs that are submitted later than that have no begin time."""
+    queues = [{"name": "a", "advanceReservations": True, "share": 1}, {"name": "b", "share": 0}]
+    result = read({**JOB, "count": 3, "every": 10, "begin": 15, "queue": "a"}, queues=queues)
+    assert [entry.workload.begin_at for entry in result.arrivals] == [15, 15, 0]
+    assert {queue.name: queue.advance_reservations for queue in result.queues} == {"a": True, "b": False}
+    assert [entry.workload.begin_at for entry in read(JOB).arrivals] == [0]
+
+
+@pytest.mark.parametrize("begin", [-1, "08:00", True])
+def test_an_invalid_begin_time_is_a_problem(begin: object) -> None:
+    problems = read(JOB, {**JOB, "name": "k", "begin": begin}).problems
+    assert [problem for problem in problems if problem.startswith("f.json: jobs[1].begin: ")] == list(problems)
+    assert problems
+
+
 def test_the_thousand_jobs() -> None:
     """Half of them run at once; their work takes at least 450 s."""
     result = of_file("thousand-jobs.json")
