@@ -14,7 +14,7 @@ import json
 from math import inf
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from zonewise_scheduler.backfill.events import nodes_changed
+from zonewise_scheduler.backfill.events import is_still_pending, nodes_changed
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.workload_types import (
     Admission,
@@ -101,11 +101,13 @@ def make_checkpoint(state: PlannerState) -> Checkpoint:
     }
 
 
-def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState) -> None:
-    """Replace the reservations and usage of a state that already has its queues and workloads.
+def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState, now: float) -> None:
+    """Replace the reservations and usage of a state that already has its queues and workloads; `now`: in seconds.
 
     Workloads that are no longer pending are skipped. An infeasible reservation moves to the earliest feasible start.
+    With the time, the reservation of a workload that has begun is not mistaken for an advance reservation.
     """
+    state.now = max(state.now, now)
     reservations = [_to_reservation(reservation, state) for reservation in checkpoint["reservations"]]
     state.reservations.restore(reservation for reservation in reservations if reservation is not None)
     nodes_changed(state)
@@ -156,11 +158,10 @@ def _from_pod_set(pod_set: PodSetAdmission) -> CheckpointPodSet:
 
 def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reservation | None:
     """Return the saved reservation; None if its workload has changed or is not pending in an active queue."""
-    key, queue = saved["workload"], saved["queue"]
-    if state.pending.get(key) != queue or queue in state.snapshot.inactive:
+    queue, workload = saved["queue"], state.pending_workload(saved["workload"])
+    if workload is None or not is_still_pending(state, Head(workload, queue)):
         return None
-    workload = state.pending_workload(key)
-    if workload is None or saved.get("requirements") not in {None, _requirements(workload)}:
+    if saved.get("requirements") not in {None, _requirements(workload)}:
         return None
     if [pod_set["name"] for pod_set in saved["pod_sets"]] != [pod_set.name for pod_set in workload.pod_sets]:
         return None  # a checkpoint of an earlier version has no requirements

@@ -196,7 +196,7 @@ def reconfigure(
     for workload, queue in submitted:
         submit(state, workload, queue)
     for key, reservation in list(state.reservations.by_key.items()):
-        if not _is_still_pending(state, reservation.head):
+        if not is_still_pending(state, reservation.head):
             state.reservations.release(key)
     state.reservations.invalidate()
     for workload in running:
@@ -259,6 +259,19 @@ def nodes_changed(state: PlannerState) -> None:
     state.must_check_reservations = state.must_retry = True
 
 
+def is_still_pending(state: PlannerState, head: Head) -> bool:
+    """Return whether a reserved workload has the same requirements and is pending in the same, active queue.
+
+    Before its begin time, the queue must also make advance reservations.
+    """
+    workload = state.pending_workload(head.workload.key)
+    if workload is None or state.pending[workload.key] != head.cluster_queue:
+        return False
+    if workload.begin_at > state.now and not state.pending_queues[head.cluster_queue].heap.spec.advance_reservations:
+        return False
+    return head.cluster_queue not in state.snapshot.inactive and same_requirements(head.workload, workload)
+
+
 def _submitted(state: PlannerState) -> list[tuple[Workload, str]]:
     """Return the pending and inadmissible workloads, each with the ClusterQueue to which submit() sends it again."""
     pending = ((state.pending_workload(key), queue) for key, queue in state.pending.items())
@@ -309,19 +322,6 @@ def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -
         if workload is not run.workload:
             state.running_workloads.update(workload)
     return [run.workload for run in state.running_workloads]
-
-
-def _is_still_pending(state: PlannerState, head: Head) -> bool:
-    """Return whether a reserved workload has the same requirements and is pending in the same, active queue.
-
-    Before its begin time, the queue must also make advance reservations.
-    """
-    workload = state.pending_workload(head.workload.key)
-    if workload is None or state.pending[workload.key] != head.cluster_queue:
-        return False
-    if workload.begin_at > state.now and not state.pending_queues[head.cluster_queue].heap.spec.advance_reservations:
-        return False
-    return head.cluster_queue not in state.snapshot.inactive and same_requirements(head.workload, workload)
 
 
 def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:

@@ -18,7 +18,7 @@ The live queue and a replay drive the planner only with entries, so the same ent
     forget       key                                              its admission was not carried out
     evict        key, reason, at                                  it has stopped and is resubmitted
     finish       key                                              it has ended
-    restore      checkpoint: see checkpoint.py                    reservations and usage are those of an earlier leader
+    restore      checkpoint: see checkpoint.py; at                reservations and usage are those of an earlier leader
     pass         at, maxAdmissions                                a scheduling pass
 
 Times are in seconds since 1970, on the controller's clock.
@@ -120,7 +120,7 @@ class PlannerFeed:
             "forget": lambda entry: events.forget(self.state, entry["key"]),
             "evict": lambda entry: events.evict(self.state, entry["key"], Eviction(entry["reason"], entry["at"])),
             "finish": lambda entry: events.finish(self.state, entry["key"]),
-            "restore": lambda entry: restore_checkpoint(entry["checkpoint"], self.state),
+            "restore": lambda entry: restore_checkpoint(entry["checkpoint"], self.state, entry.get("at") or 0.0),
         }
 
     @property
@@ -178,9 +178,9 @@ class PlannerFeed:
         """Remove a running workload that has ended."""
         self.apply({"entry": "finish", "key": key})
 
-    def restore(self, checkpoint: Checkpoint) -> None:
+    def restore(self, checkpoint: Checkpoint, at: float) -> None:
         """Replace reservations and usage with those of a checkpoint. Queues and workloads must already be known."""
-        self.apply({"entry": "restore", "checkpoint": checkpoint})
+        self.apply({"entry": "restore", "checkpoint": checkpoint, "at": at})
 
     def run_pass(self, at: float, max_admissions: int = UNLIMITED_ADMISSIONS) -> Plan:
         """Run a scheduling pass; return its plan."""

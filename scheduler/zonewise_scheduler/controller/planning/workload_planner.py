@@ -127,7 +127,7 @@ class WorkloadPlanner:
                 self._holds.set(key, now + _RETRY_AFTER)
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
-            self.feed.restore(checkpoint)
+            self.feed.restore(checkpoint, now)
         return due
 
     def _note_pod_defaults(self) -> None:

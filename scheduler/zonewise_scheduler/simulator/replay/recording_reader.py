@@ -44,7 +44,7 @@ _FIELDS: dict[str, _FieldTypes] = {
     "forget": _KEY,
     "evict": {**_KEY, "reason": str, "at": _NUMBER},
     "finish": _KEY,
-    "restore": {"checkpoint": dict},
+    "restore": {"checkpoint": dict, "at": (*_NUMBER, type(None))},
     "pass": {"at": _NUMBER, "maxAdmissions": int},
 }
 """Fields of each entry, by name, with their types."""
@@ -143,6 +143,6 @@ def _entry(number: int, document: Json) -> RecordedEntry:
         value = document.get(field)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise DamagedRecordingError(number, f"{name}: {field}: invalid: {value!r:.80}")
-    if name == "pass" and not 0 <= document["at"] < LAST_TIME + 1:
-        raise DamagedRecordingError(number, f"pass: at: not from 1970 to 9999: {document['at']!r:.80}")
+    if name in {"pass", "restore"} and not 0 <= (document.get("at") or 0) < LAST_TIME + 1:
+        raise DamagedRecordingError(number, f"{name}: at: not from 1970 to 9999: {document['at']!r:.80}")
     return RecordedEntry(number, document)

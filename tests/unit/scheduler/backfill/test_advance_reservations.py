@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import Story, Submission, make_planner, queue, submission
+from unit.scheduler.backfill.test_checkpoint import as_plain, restarted
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.advance_reservations import MAX_ADVANCE_RESERVATIONS
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
@@ -24,6 +25,7 @@ from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.scheduling_pass import RETRY_INTERVAL, schedule
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
@@ -218,3 +220,28 @@ def test_no_workload_starts_before_its_begin_time_and_no_reservation_is_delayed(
     for _, reserved, start in played.reserved_starts:
         assert all(later <= earlier for earlier, later in zip([*reserved, start], [*reserved, start][1:], strict=False))
     assert all(sum(used.values()) <= 8 for _, used in played.usage)
+
+
+def test_a_queue_that_no_longer_makes_advance_reservations_has_none_after_a_restart() -> None:
+    planner = make(begins("maintenance", 100))
+    assert starts(planner) == {"maintenance": 100}
+    other = restarted(planner, Snapshot([spec._replace(advance_reservations=False) for spec in QUEUES]))
+    assert starts(other) == {}
+
+
+@given(jobs(), st.sampled_from(POLICIES), st.integers(1, 3))
+def test_a_restart_keeps_the_reservations_of_workloads_that_have_begun(
+    submissions: list[Submission], policy: BackfillPolicy, period: int
+) -> None:
+    """Even if the first nodes of the topologies, and so another configuration, arrive before the first pass."""
+    story = Story(make_planner(QUEUES, policy), watch=lambda _, __: again())
+
+    def again() -> None:
+        if len(story.plans) % period == 0:
+            before = as_plain(story.planner.reservations_by_start)
+            story.planner = restarted(story.planner, Snapshot(QUEUES))
+            events.reconfigure(story.planner, QueueConfiguration(tuple(QUEUES)))
+            assert as_plain(story.planner.reservations_by_start) == before
+
+    played = story.play(submissions)
+    assert played.starts.keys() == {entry.workload.key for entry in submissions}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
-    """Return the state after a restart, built from queues, workloads and the checkpoint."""
+    """Return the state after a restart at the time of the last pass, from queues, workloads and the checkpoint."""
     for run in planner.running.values():
         snapshot.add_workload(run.workload)
     restored = new_state(snapshot, planner.policy, planner.settings)
@@ -45,7 +45,7 @@ def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
         workload = planner.pending_workload(key)
         assert workload is not None
         events.submit(restored, workload, name)
-    restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), restored)
+    restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), restored, planner.now)
     return restored
 
 
@@ -134,7 +134,7 @@ def test_the_reservation_of_a_workload_that_is_no_longer_pending_is_not_restored
     schedule(planner, 1)
     checkpoint = make_checkpoint(planner)
     other = make_planner([queue("q", 4)], BackfillPolicy())
-    restore_checkpoint(checkpoint, other)
+    restore_checkpoint(checkpoint, other, 1)
     assert other.reservations_by_start == []
 
 
@@ -180,7 +180,7 @@ def successor(planner: PlannerState, waiting: Workload, checkpoint: Checkpoint) 
     for run in planner.running.values():
         events.adopt(other, run.workload)
     events.submit(other, waiting, "q")
-    restore_checkpoint(checkpoint, other)
+    restore_checkpoint(checkpoint, other, planner.now)
     return other
 
 

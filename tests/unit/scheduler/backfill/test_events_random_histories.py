@@ -128,7 +128,7 @@ class World:
         for key in (*old.pending, *old.inadmissible):
             events.submit(self.planner, self.known[key])
         events.reconfigure(self.planner, self.queues)
-        restore_checkpoint(checkpoint, self.planner)
+        restore_checkpoint(checkpoint, self.planner, old.now)
 
     def seen(self, one: Workload) -> Workload:
         """Return a workload as the API server stores it: it is evicted if the planner stopped it."""

@@ -107,9 +107,10 @@ def test_a_restored_checkpoint_replaces_the_reservations_and_is_recorded() -> No
     assert list(old.state.reservations.by_key) == ["ns/b"]
     assert list(new.state.reservations.by_key) == ["ns/c"]
     checkpoint = json.loads(json.dumps(make_checkpoint(old.state)))
-    new.restore(checkpoint)
+    new.restore(checkpoint, 2e9 + 2)
+    assert new.state.now == 2e9 + 2
     assert list(new.state.reservations.by_key) == list(old.state.reservations.by_key)
-    assert entries[-1] == {"entry": "restore", "checkpoint": checkpoint}
+    assert entries[-1] == {"entry": "restore", "checkpoint": checkpoint, "at": 2e9 + 2}
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2), st.booleans()), max_size=12))

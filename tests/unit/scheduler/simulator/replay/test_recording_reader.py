@@ -29,6 +29,7 @@ LINES = recorded([("submit", 3), ("submit", 6)])
         (b'{"entry":"pass","at":"noon","maxAdmissions":1}\n', "line 2: pass: at: invalid: 'noon'"),
         (b'{"entry":"pass","at":-1,"maxAdmissions":1}\n', "line 2: pass: at: not from 1970 to 9999: -1"),
         (b'{"entry":"pass","at":1e18,"maxAdmissions":1}\n', "line 2: pass: at: not from 1970 to 9999: 1e+18"),
+        (b'{"entry":"restore","at":1e18,"checkpoint":{}}\n', "line 2: restore: at: not from 1970 to 9999: 1e+18"),
         (b'{"entry":"pass","at":1.0,"maxAdmissions":true}\n', "line 2: pass: maxAdmissions: invalid: True"),
         (b'{"plan":{}}\n', "line 2: a plan without a scheduling pass before it"),
         (b'{"recording":2,"policy":"fifo"}\n', "line 2: recording: not 1, the version that is known: 2"),
