@@ -66,7 +66,7 @@ class JobReconciler:
         self._prebuilt: ReverseIndex[ObjectKey, str] = ReverseIndex()
         """The Workload that each job names, if it names one."""
         self._owned: ReverseIndex[ObjectKey, str] = ReverseIndex()
-        """The UID of the owner of each job that names a queue and has an owner."""
+        """The UID of the owner of each job that has an owner."""
         self._writers: dict[ObjectKey, ObjectKey] = {}
         """The job that last had a write for an object, by key of that object. Another write may still be pending."""
 
@@ -84,7 +84,7 @@ class JobReconciler:
         prebuilt = "" if new is None else prebuilt_workload_key(new)
         self._prebuilt.change(key, (prebuilt,) if prebuilt else ())
         self._mark_parent(new or old)
-        self._mark_children(key, old, new)
+        self._mark_descendants(key, old, new)
 
     @property
     def waiting_for_jobs(self) -> Mapping[ObjectKey, str]:
@@ -171,12 +171,18 @@ class JobReconciler:
         write = next_job_write(JobState(key, job, of_job, workloads, pods, waits, prebuilt), context)
         return [] if write is None else [write]
 
-    def _mark_children(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
-        """Check the jobs that a job owns if it has been observed for the first time, or has another queue."""
-        owner = "" if new is None or not _queue_of(new) else owner_uid(new)
+    def _mark_descendants(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
+        """Check what a job owns, directly or not, if it is observed for the first time, or has another queue."""
+        owner = "" if new is None else owner_uid(new)
         self._owned.change(key, (owner,) if owner else ())
-        if new is not None and (old is None or _queue_of(old) != _queue_of(new)):
-            self._dirty.update(dict.fromkeys(self._owned.sources(uid_of(new))))
+        is_new = new is not None and (old is None or _queue_of(old) != _queue_of(new))
+        owners, seen = [new] if is_new else [], {key}
+        while owners:
+            if (owning := owners.pop()) is not None:
+                children = [child for child in self._owned.sources(uid_of(owning)) if child not in seen]
+                seen.update(children)
+                self._dirty.update(dict.fromkeys(children))
+                owners += map(self._find, children)
 
     def _mark_parent(self, child: Json | None) -> None:
         """Check the job whose pods this object determines."""

@@ -8,6 +8,7 @@ import pytest
 
 from support.controller_stories import ControllerStory
 from support.model_cluster import NAMESPACE, QUEUE_LABEL, ModelCluster
+from zonewise_common.kube.resources import JOB_SETS
 from zonewise_scheduler.controller.jobs.appwrapper import ADAPTER
 
 if TYPE_CHECKING:
@@ -41,6 +42,28 @@ def test_a_job_is_queued_if_its_owner_names_no_queue(is_late: bool) -> None:
     story.settle()
     assert len(story.cluster.workloads()) == 1
     assert not story.cluster.get(job)["spec"]["suspend"]
+
+
+@pytest.mark.parametrize("queue", ["", "l"])
+def test_the_owner_of_an_owner_may_be_observed_last(queue: str) -> None:
+    """An AppWrapper without a queue owns a JobSet without one, whose Job names a queue."""
+    story = ControllerStory(ModelCluster())
+    cluster = story.cluster
+    wrapper, job = submit_wrapped(cluster, "")
+    [reference] = cluster.get(job)["metadata"]["ownerReferences"]
+    middle = cluster.create(JOB_SETS, NAMESPACE, "s", metadata={"ownerReferences": [reference]}, spec={})
+    owner = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "name": "s", "controller": True}
+    uid = cluster.get(middle)["metadata"]["uid"]
+    cluster.change(job, {"metadata": {"ownerReferences": [{**owner, "uid": uid}]}})
+    late = cluster.objects.pop(wrapper)
+    story.queue.settle()
+    assert not cluster.workloads(), "the first owner is not observed yet"
+    cluster.objects[wrapper] = late
+    if queue:
+        cluster.change(wrapper, {"metadata": {"labels": {QUEUE_LABEL: queue}}})
+    story.queue.settle()
+    owners = [obj["metadata"]["ownerReferences"][0]["kind"] for obj in cluster.workloads()]
+    assert owners == ["AppWrapper" if queue else "Job"]
 
 
 def test_a_job_is_not_queued_again_if_its_owner_is_queued() -> None:
