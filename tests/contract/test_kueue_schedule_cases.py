@@ -25,7 +25,7 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignme
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.heads import pop_heads
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
-from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry, calculate_usage, push_penalty
+from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry, add_penalty, calculate_usage
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -209,7 +209,7 @@ def test_cycles_with_admission_fair_sharing(case: Json) -> None:
     scenario.settings = scenario.settings._replace(fair_sharing=True)
     ledger = {
         f"default/{name}": UsageLedgerEntry(
-            {resource: resource_value(resource, quantity) / 1000 for resource, quantity in quantities.items()}, 0.0, {}
+            {resource: resource_value(resource, quantity) / 1000 for resource, quantity in quantities.items()}, 0.0
         )
         for name, quantities in given["initialUsage"].items()
     }
@@ -225,7 +225,7 @@ def test_cycles_with_admission_fair_sharing(case: Json) -> None:
                     for total in decision.workload.total_requests
                     for name, amount in total.requests.items()
                 }
-                ledger[key] = push_penalty(ledger.get(key, UsageLedgerEntry({}, 0.0, {})), requests, AFS_CONFIG)
+                ledger[key] = add_penalty(ledger.get(key, UsageLedgerEntry({}, 0.0)), requests, AFS_CONFIG)
     admitted = {key_of(obj): obj["admission"] for obj in expected["wantWorkloads"] if "admission" in obj}
     assert scenario.assignments() == recorded_assignments(admitted, given["workloads"])
 

@@ -1,6 +1,7 @@
 """Admission fair sharing: the decayed usage of LocalQueues (KEP-4136; quota.queue.usage_ledger).
 
-The LocalQueues of all ClusterQueues with usage-based admission are sampled at the same regular intervals.
+The LocalQueues of all ClusterQueues with usage-based admission are sampled at the same regular intervals. A LocalQueue
+is also sampled at each of its admissions.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.queue.usage_ledger import (
+    ResourceSums,
     UsageLedgerEntry,
+    add_penalty,
     calculate_decayed_consumed,
     calculate_usage,
-    push_penalty,
+    withdraw_penalty,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.queue_router import QueueRouter
     from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
@@ -36,6 +39,8 @@ class AdmissionFairSharing:
         """Time of the last sample, in seconds; infinite if there is none."""
         self._wakes = True
         """Whether the planner should wake for a sample."""
+        self._running: dict[str, dict[str, ResourceSums]] = {}
+        """Usage of each LocalQueue, by ClusterQueue in which this pass has admitted workloads."""
 
     def copy(self) -> AdmissionFairSharing:
         """Return an independent copy that does not wake the planner; it is sampled only when a pass runs anyway."""
@@ -56,30 +61,44 @@ class AdmissionFairSharing:
     def restore(self, usage_by_local_queue: Mapping[str, UsageLedgerEntry]) -> None:
         """Restore the usage from before a restart."""
         self._usage = dict(usage_by_local_queue)
-        self._sampled_at = max((entry.last_update for entry in usage_by_local_queue.values()), default=inf)
+        self._sampled_at = min((entry.last_update for entry in usage_by_local_queue.values()), default=inf)
 
     def sample(self, now: float, snapshot: Snapshot) -> bool:
-        """Sample the running workloads if a sample is due; return whether it was."""
+        """Begin a pass: sample the running workloads if a sample is due; return whether it was."""
+        self._running.clear()
         if self._sampled_at == inf:
             self._sampled_at = now
         if now < self._sampled_at + self._config.usage_sampling_interval:
             return False
-        sums: dict[str, dict[str, float]] = {}
-        for workload in _sampled_workloads(snapshot):
-            usage = sums.setdefault(workload.local_queue_key, {})
-            for key, amount in workload.usage.items():
-                usage[key.resource] = usage.get(key.resource, 0.0) + _in_units(key.resource, amount)
+        self._sampled_at = now
+        if not self._config.usage_half_life_time:
+            self._usage = {}
+            return True
+        sums: dict[str, ResourceSums] = {}
+        for name, node in snapshot.cluster_queues.items():
+            if node.spec.usage_based_admission:
+                _add_usage(sums, snapshot.workloads_by_queue[name].values())
         for key in self._usage.keys() | sums.keys():
             self._usage[key] = calculate_decayed_consumed(self._entry(key), sums.get(key, {}), now, self._config)
-        self._sampled_at = now
         return True
 
-    def add_entry_penalty(self, workload: Workload) -> None:
-        """Charge a workload's admission to its LocalQueue until the next sample."""
-        requests = {name: _in_units(name, amount) for name, amount in workload.requests_by_resource.items()}
-        self._usage[workload.local_queue_key] = push_penalty(
-            self._entry(workload.local_queue_key), requests, self._config
-        )
+    def charge_admission(self, workload: Workload, snapshot: Snapshot, now: float) -> None:
+        """Sample the LocalQueue of a workload that is admitted now and already runs, and add its entry penalty."""
+        key, queue = workload.local_queue_key, snapshot.cluster_queue_of(workload).name
+        if (sums := self._running.get(queue)) is not None:
+            _add_usage(sums, (workload,))
+        else:
+            sums = self._running[queue] = {}
+            _add_usage(sums, snapshot.workloads_by_queue[queue].values())
+        sampled = calculate_decayed_consumed(self._entry(key), sums[key], now, self._config)
+        self._usage[key] = add_penalty(sampled, _requests(workload), self._config)
+
+    def withdraw_charge(self, workload: Workload) -> None:
+        """Take back the entry penalty of an admission that was not carried out."""
+        key = workload.local_queue_key
+        if workload.admission is not None and (entry := self._usage.get(key)) is not None:
+            admitted_at = workload.admission.reserved_at
+            self._usage[key] = withdraw_penalty(entry, _requests(workload), admitted_at, self._config)
 
     def update_snapshot(self, snapshot: Snapshot, router: QueueRouter, keys: Iterable[str] | None = None) -> None:
         """Write the current usage of the LocalQueues in `keys`, or of all if None, into the snapshot."""
@@ -94,13 +113,19 @@ class AdmissionFairSharing:
             self._usage = {key: entry for key, entry in self._usage.items() if key in existing}
 
     def _entry(self, key: str) -> UsageLedgerEntry:
-        return self._usage.get(key) or UsageLedgerEntry({}, self._sampled_at, {})
+        return self._usage.get(key) or UsageLedgerEntry({}, self._sampled_at)
 
 
-def _sampled_workloads(snapshot: Snapshot) -> Iterator[Workload]:
-    for name, node in snapshot.cluster_queues.items():
-        if node.spec.usage_based_admission:
-            yield from snapshot.workloads_by_queue[name].values()
+def _add_usage(sums: dict[str, ResourceSums], workloads: Iterable[Workload]) -> None:
+    """Add the usage of workloads to the sums of their LocalQueues."""
+    for workload in workloads:
+        usage = sums.setdefault(workload.local_queue_key, {})
+        for key, amount in workload.usage.items():
+            usage[key.resource] = usage.get(key.resource, 0.0) + _in_units(key.resource, amount)
+
+
+def _requests(workload: Workload) -> ResourceSums:
+    return {name: _in_units(name, amount) for name, amount in workload.requests_by_resource.items()}
 
 
 def _in_units(resource: str, amount: int) -> float:

@@ -71,7 +71,6 @@ class CheckpointUsage(TypedDict):
 
     consumed: dict[str, float]
     last_update: float
-    pending_penalty: dict[str, float]
 
 
 class Checkpoint(TypedDict):
@@ -94,7 +93,6 @@ def make_checkpoint(state: PlannerState) -> Checkpoint:
             key: {
                 "consumed": dict(entry.consumed),
                 "last_update": entry.last_update,
-                "pending_penalty": dict(entry.pending_penalty),
             }
             for key, entry in usage.items()
         },
@@ -114,7 +112,7 @@ def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState, now: float) 
     if state.fair_sharing is not None:
         state.fair_sharing.restore(
             {
-                key: UsageLedgerEntry(entry["consumed"], entry["last_update"], entry["pending_penalty"])
+                key: UsageLedgerEntry(entry["consumed"], entry["last_update"])
                 for key, entry in checkpoint["usage"].items()
             }
         )

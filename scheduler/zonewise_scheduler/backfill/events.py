@@ -149,7 +149,11 @@ def forget(state: PlannerState, key: str) -> None:
 
     The workload keeps its earlier eviction.
     """
+    was_assumed = state.assumed is not None and key in state.assumed
     workload = _remove_running(state, key)
+    if state.fair_sharing is not None and was_assumed:
+        state.fair_sharing.withdraw_charge(workload)
+        state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])
     queue = state.snapshot.cluster_queue_of(workload).name
     submit(state, replace(workload, admission=None), queue)
 

@@ -87,7 +87,7 @@ class PassState:
             state.young[workload.key] = state.now + MIN_RUN_TIME
             state.snapshot.not_preempted.add(workload.key)
         if state.fair_sharing is not None and state.snapshot.cluster_queue_of(workload).spec.usage_based_admission:
-            state.fair_sharing.add_entry_penalty(workload)
+            state.fair_sharing.charge_admission(workload, state.snapshot, state.now)
             state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])
 
     def postpone(self, head: Head) -> None:

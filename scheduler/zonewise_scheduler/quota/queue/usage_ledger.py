@@ -1,7 +1,8 @@
 """The usage history of LocalQueues, if admission follows usage (pkg/util/admissionfairsharing, KEP-4136).
 
-Usage decays: after each half-life, half of it counts. An admitted workload counts at once with the amount that it adds
-by the next sample (the entry penalty). A burst of admissions from one LocalQueue therefore counts before that sample.
+Usage decays: after each half-life, half of it counts. Each admission adds at once what the workload would use in a
+sampling interval (the entry penalty). A burst of admissions from one LocalQueue therefore counts before the next
+sample, and so do workloads that end before it (pkg/controller/core/workload_controller.go updateAfsConsumedUsage).
 """
 
 from __future__ import annotations
@@ -22,11 +23,9 @@ class UsageLedgerEntry(NamedTuple):
     """The usage history of one LocalQueue."""
 
     consumed: Mapping[str, float]
-    """The decayed usage at the last sample."""
+    """The decayed usage and entry penalties at the last update."""
     last_update: float
-    """Time of the last sample, in seconds."""
-    pending_penalty: Mapping[str, float]
-    """The entry penalties since the last sample."""
+    """Time of the last sample or admission, in seconds."""
 
 
 def calculate_decayed_consumed(
@@ -37,16 +36,28 @@ def calculate_decayed_consumed(
     consumed = {name: amount * (1.0 - alpha) for name, amount in entry.consumed.items()}
     for name, amount in running.items():
         consumed[name] = consumed.get(name, 0.0) + amount * alpha
-    return UsageLedgerEntry(consumed, now, {})
+    return UsageLedgerEntry(consumed, now)
 
 
-def push_penalty(
+def add_penalty(
     entry: UsageLedgerEntry, requests: Mapping[str, float], config: AdmissionFairSharingConfig
 ) -> UsageLedgerEntry:
-    """Add the entry penalty of a workload that is admitted now."""
+    """Add the entry penalty of a workload that is admitted at the time of the last update."""
     alpha = config.alpha_rate(config.usage_sampling_interval)
-    penalty = {name: amount * alpha for name, amount in requests.items()}
-    return entry._replace(pending_penalty=_sum(entry.pending_penalty, penalty))
+    consumed = dict(entry.consumed)
+    for name, amount in requests.items():
+        consumed[name] = consumed.get(name, 0.0) + amount * alpha
+    return entry._replace(consumed=consumed)
+
+
+def withdraw_penalty(
+    entry: UsageLedgerEntry, requests: Mapping[str, float], admitted_at: float, config: AdmissionFairSharingConfig
+) -> UsageLedgerEntry:
+    """Remove what is left of the entry penalty of a workload whose admission was not carried out."""
+    alpha = config.alpha_rate(config.usage_sampling_interval)
+    left = alpha * (1.0 - config.alpha_rate(max(0.0, entry.last_update - admitted_at)))
+    consumed = {name: max(0.0, amount - left * requests.get(name, 0.0)) for name, amount in entry.consumed.items()}
+    return entry._replace(consumed=consumed)
 
 
 def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFairSharingConfig) -> float:
@@ -54,9 +65,4 @@ def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFai
     if not weight:
         return math.inf
     weights = config.resource_weights or {}
-    sums = _sum(entry.consumed, entry.pending_penalty)
-    return sum(weights.get(name, 1.0) * sums[name] for name in sorted(sums)) / weight
-
-
-def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> ResourceSums:
-    return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in a.keys() | b.keys()}
+    return sum(weights.get(name, 1.0) * entry.consumed[name] for name in sorted(entry.consumed)) / weight

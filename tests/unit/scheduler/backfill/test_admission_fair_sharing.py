@@ -18,7 +18,7 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
-from zonewise_scheduler.quota.api.workload_types import PodSet
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
@@ -82,7 +82,8 @@ def test_lower_usage_precedes_earlier_arrival() -> None:
     for now in range(10, 101, 10):
         assert schedule(plan, now).wake_at == now + DECAY.usage_sampling_interval
     usages = plan.snapshot.local_queue_usage
-    assert usages["ns/a"] == pytest.approx(8 * (1 - 0.5**0.5))
+    penalty = DECAY.alpha_rate(DECAY.usage_sampling_interval) * 0.5**0.5
+    assert usages["ns/a"] == pytest.approx(8 * (1 - 0.5**0.5 + penalty))
     events.submit(plan, make_workload("again", 8000, local="a", at=1))
     events.submit(plan, make_workload("other", 8000, local="b", at=2))
     events.finish(plan, "ns/first")
@@ -102,14 +103,18 @@ def test_a_sample_is_due_an_interval_after_the_last_one() -> None:
 
 
 def test_usage_is_the_sum_over_all_pods_in_cpus_bytes_and_pieces() -> None:
-    """Requests of CPU count in thousandths, those of other resources do not. A penalty is a share of the request."""
+    """Requests of CPU count in thousandths, those of other resources do not. The penalty is a share of the request."""
     requests = {"accelerator": 2, "cpu": 1250, "memory": 5000}
     pods = tuple(PodSet(name, pods=1, requests=requests) for name in ("main", "workers"))
-    sharing = AdmissionFairSharing(DECAY)
-    sharing.add_entry_penalty(replace(make_workload("one", 1, local="a"), pod_sets=pods))
-    alpha = DECAY.alpha_rate(DECAY.usage_sampling_interval)
-    assert sharing.usage_by_local_queue["ns/a"].pending_penalty == pytest.approx(
-        {"accelerator": 4 * alpha, "cpu": 2.5 * alpha, "memory": 10_000 * alpha}
+    flavors = dict.fromkeys(requests, "all")
+    admission = Admission("q", tuple(PodSetAdmission(item.name, flavors, requests, 1) for item in pods))
+    workload = replace(make_workload("one", 1, local="a"), pod_sets=pods, admission=admission)
+    sharing, snapshot = AdmissionFairSharing(DECAY), Snapshot([SPEC], workloads=[workload])
+    sharing.sample(0.0, snapshot)
+    sharing.charge_admission(workload, snapshot, 5.0)
+    share = DECAY.alpha_rate(DECAY.usage_sampling_interval) + DECAY.alpha_rate(5.0)
+    assert sharing.usage_by_local_queue["ns/a"].consumed == pytest.approx(
+        {"accelerator": 4 * share, "cpu": 2.5 * share, "memory": 10_000 * share}
     )
 
 
@@ -121,6 +126,42 @@ def test_a_burst_of_admissions_counts_before_the_next_sample() -> None:
         events.submit(plan, make_workload(f"b{at}", 1000, local="b", at=at + 100))
     started = [one.key for one in schedule(plan, 200).admitted]
     assert sorted(started) == sorted([f"ns/a{at}" for at in range(4)] + [f"ns/b{at}" for at in range(4)])
+
+
+def test_a_workload_that_ends_before_a_sample_counts() -> None:
+    """Otherwise, the usage of many short workloads would be 0 whenever it is sampled."""
+    plan = planner("a", "b")
+    schedule(plan, 0)
+    events.submit(plan, make_workload("short", 8000, local="a", run=1))
+    schedule(plan, 1)
+    events.finish(plan, "ns/short")
+    schedule(plan, 10)
+    penalty = DECAY.alpha_rate(DECAY.usage_sampling_interval) + DECAY.alpha_rate(1)
+    assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(8 * penalty * (1 - DECAY.alpha_rate(9)))
+
+
+def test_an_admission_that_was_not_carried_out_does_not_count() -> None:
+    plan = planner("a", "b")
+    plan.assumed = set()
+    events.submit(plan, make_workload("one", 8000, local="a", run=1))
+    schedule(plan, 0)
+    charged = plan.snapshot.local_queue_usage["ns/a"]
+    assert charged > 0
+    events.forget(plan, "ns/one")
+    assert plan.snapshot.local_queue_usage["ns/a"] == 0
+    schedule(plan, 0)
+    assert plan.snapshot.local_queue_usage["ns/a"] == charged
+    events.confirm(plan, "ns/one")
+    events.forget(plan, "ns/one")
+    assert plan.snapshot.local_queue_usage["ns/a"] == charged
+
+
+def test_without_a_half_life_the_next_sample_forgets_usage() -> None:
+    """A restored usage may be from a configuration with one (localqueue_controller.go reconcileConsumedUsage)."""
+    sharing = AdmissionFairSharing(AdmissionFairSharingConfig(0.0, 10.0))
+    sharing.restore({"ns/a": UsageLedgerEntry({"cpu": 1.0}, 0.0)})
+    assert sharing.sample(10.0, Snapshot([SPEC]))
+    assert sharing.usage_by_local_queue == {}
 
 
 def test_without_the_setting_usage_does_not_count() -> None:
@@ -154,9 +195,7 @@ def test_a_copy_does_not_wake_to_sample() -> None:
     other = plan.copy()
     assert schedule(other, 100).wake_at == inf
     assert plan.fair_sharing is not None
-    assert plan.fair_sharing.usage_by_local_queue["ns/a"] == UsageLedgerEntry(
-        {}, 0, plan.fair_sharing.usage_by_local_queue["ns/a"].pending_penalty
-    )
+    assert plan.fair_sharing.usage_by_local_queue["ns/a"].last_update == 0
 
 
 def test_the_usage_of_a_deleted_local_queue_is_forgotten() -> None:

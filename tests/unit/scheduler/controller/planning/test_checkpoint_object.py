@@ -65,7 +65,7 @@ def test_a_checkpoint_survives_serialization_as_a_config_map(
 ) -> None:
     checkpoint: Checkpoint = {
         "reservations": [reservation(f"w{i}", start) for i, start in enumerate(starts)],
-        "usage": {"ns/l": {"consumed": usage, "last_update": 1.5, "pending_penalty": {}}},
+        "usage": {"ns/l": {"consumed": usage, "last_update": 1.5}},
     }
     config_map = json.loads(json.dumps(write_config_map("ns", encode_checkpoint(checkpoint))))
     assert read_config_map(config_map) == checkpoint
@@ -94,10 +94,7 @@ def test_a_checkpoint_that_is_too_large_keeps_the_earliest_reservations(starts: 
 
 def test_usage_that_is_too_large_is_an_error() -> None:
     names = random.Random(1)
-    usage = {
-        f"ns/{names.getrandbits(256):x}": {"consumed": {"cpu": 1.0}, "last_update": 1.0, "pending_penalty": {}}
-        for _ in range(100)
-    }
+    usage = {f"ns/{names.getrandbits(256):x}": {"consumed": {"cpu": 1.0}, "last_update": 1.0} for _ in range(100)}
     checkpoint: Any = {"reservations": [], "usage": usage}
     with pytest.raises(InvalidCheckpoint, match="usage of 100 LocalQueues"):
         encode_checkpoint(checkpoint, 500)

@@ -31,7 +31,7 @@ LONG = 1000.0
 
 
 def checkpoint(consumed: float) -> Checkpoint:
-    entry = {"consumed": {"cpu": consumed}, "last_update": 1.0, "pending_penalty": {}}
+    entry = {"consumed": {"cpu": consumed}, "last_update": 1.0}
     return {"reservations": [], "usage": {"ns/l": entry}}  # type: ignore[dict-item]
 
 

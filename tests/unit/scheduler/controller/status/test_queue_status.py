@@ -272,7 +272,7 @@ def test_a_local_queue_shows_its_past_usage_if_usage_orders_the_queues(mode: str
     queue = live_queue(cluster)
     state = queue.controller.feed.state
     state.fair_sharing = AdmissionFairSharing(AdmissionFairSharingConfig(60.0))
-    state.fair_sharing.restore({f"{NAMESPACE}/l": UsageLedgerEntry({"memory": 2.0**31, "cpu": 1.2504}, NOW, {})})
+    state.fair_sharing.restore({f"{NAMESPACE}/l": UsageLedgerEntry({"memory": 2.0**31, "cpu": 1.2504}, NOW)})
     shown = local_queue_status(cluster.get(LOCAL), summaries(queue).local_queues[f"{NAMESPACE}/l"], NOW)
     if mode == "NoAdmissionFairSharing":
         assert "fairSharing" not in shown
