@@ -35,10 +35,10 @@ from zonewise_scheduler.controller.pods.ungate import UNGATE
 from zonewise_scheduler.controller.reconcile.job import JobContext
 from zonewise_scheduler.controller.reconcile.job_reconciler import JobReconciler
 from zonewise_scheduler.controller.reconcile.plain_pods_reconciler import PlainPodsReconciler
-from zonewise_scheduler.controller.reconcile.workload import is_orphaned, workload_key
+from zonewise_scheduler.controller.reconcile.workload import workload_key
 from zonewise_scheduler.controller.reconcile.workload_reconciler import WorkloadReconciler
 from zonewise_scheduler.controller.types import ObjectKey, Verb
-from zonewise_scheduler.controller.workloads.manifest import ManifestOptions
+from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, is_orphaned
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.write_gate import WriteGate
 from zonewise_scheduler.controller.writing.write_log import WriteLog
@@ -123,7 +123,7 @@ class QueueController:
             self._pods.rejections,
             options.readiness,
             self._gate.is_in_flight,
-            tracker.active_pods,
+            self._active_jobs.is_active,
             options.retention,
         )
         self._provisioning = ProvisioningReconciler(by_key, configuration)

@@ -108,9 +108,10 @@ class ActiveJobs:
     def is_active(self, key: str) -> bool:
         """Return whether a pod of a Workload is active, or its job reports active pods.
 
-        A job that has ended no longer counts, whatever its status reports about pods.
+        A pod that the topology gate holds uses nothing. A job that has ended no longer counts, whatever its status
+        reports about pods.
         """
-        return self._pods.active_pods(key) > 0 or self._holds_for_job(
+        return any(pod.is_active for pod in self._pods_of(key)) or self._holds_for_job(
             key, lambda adapter, job: adapter.finished(job) is None and adapter.is_active(job)
         )
 

@@ -72,6 +72,11 @@ class ManagedPod(msgspec.Struct, frozen=True):
         return TOPOLOGY_GATE in self.gates
 
     @property
+    def is_active(self) -> bool:
+        """Return whether the pod may run: it has not ended, and the topology gate does not hold it."""
+        return not self.is_held and not self.is_terminated
+
+    @property
     def is_terminated(self) -> bool:
         """Return whether the phase is final, so that the pod no longer uses anything on its node."""
         return self.phase in _TERMINATED

@@ -34,6 +34,7 @@ from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import condition_time
+from zonewise_scheduler.controller.workloads.manifest import is_orphaned
 from zonewise_scheduler.controller.workloads.status import may_run
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes
 from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
@@ -94,9 +95,10 @@ class _AssignedPodSet(NamedTuple):
 def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateContext) -> list[Ungating]:
     """Return the pods of a Workload to ungate now. Raises FieldError for an invalid admission.
 
+    If the job was deleted without its dependents before a pod started, none starts: some may never be created.
     `pods`: all pods whose annotation names the Workload; those being ungated count as ungated (ManagedPods).
     """
-    if not may_run(workload):
+    if not may_run(workload) or (is_orphaned(workload) and not any(pod.is_active for pod in pods)):
         return []
     pod_sets = _assigned_pod_sets(workload)
     if context.whole_gangs and not _has_run(workload, pods):

@@ -34,7 +34,7 @@ from zonewise_scheduler.controller.planning.restarted_queues import RESTARTS
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.failed_checks import ADMISSION_CHECK, reject, retry
-from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
+from zonewise_scheduler.controller.workloads.manifest import is_orphaned
 from zonewise_scheduler.controller.workloads.status import (
     ADMITTED,
     DEACTIVATED,
@@ -90,8 +90,8 @@ class WorkloadState(NamedTuple):
     """Whether its queues are not stopped."""
     priority: int | None = None
     """The new value of its WorkloadPriorityClass; None: its priority does not change."""
-    active_pods: int = 0
-    """Number of its pods that have not ended."""
+    is_active: bool = False
+    """Whether one of its pods may run."""
 
 
 def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
@@ -99,17 +99,8 @@ def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: floa
     if is_true(state.workload, "Finished"):
         return None
     if is_orphaned(state.workload):
-        return None if state.active_pods else _finish_orphan(state, now)
+        return None if state.is_active else _finish_orphan(state, now)
     return _next_status_write(state, limits, now) or _follow_class(state)
-
-
-def is_orphaned(workload: Json) -> bool:
-    """Return whether a Workload had a job that was deleted without its dependents (workload_controller.go)."""
-    metadata: Json = workload["metadata"]
-    labels: Json = metadata.get("labels") or {}
-    return (
-        bool(labels.get(JOB_UID_LABEL)) and not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
-    )
 
 
 def _finish_orphan(state: WorkloadState, now: float) -> Write | None:

@@ -36,20 +36,20 @@ class WorkloadReconciler:
         rejections: PodRejections,
         limits: ReadinessLimits,
         is_in_flight: Callable[[ObjectKey], bool],
-        active_pods: Callable[[str], int],
+        is_active: Callable[[str], bool],
         retention: float,
     ) -> None:
         """Set the observed Workloads by key.
 
-        `is_in_flight` returns whether a write of an object is pending; `active_pods` returns the number of active pods
-        of a Workload. `retention`: seconds after which a finished Workload is deleted; 0: it is kept.
+        `is_in_flight` returns whether a write of an object is pending; `is_active` returns whether pods of a Workload
+        may run. `retention`: seconds after which a finished Workload is deleted; 0: it is kept.
         """
         self._workloads = workloads
         self._planner = planner
         self._rejections = rejections
         self._limits = limits
         self._is_in_flight = is_in_flight
-        self._active_pods = active_pods
+        self._is_active = is_active
         self._retention = retention
         self._dirty: dict[str, None] = {}
         self._limits_due = Timers()
@@ -110,7 +110,7 @@ class WorkloadReconciler:
             key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
             self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
             is_queue_open(self._planner.feed.state, key), self._class_values.new_priority(key, obj),
-            self._active_pods(key),
+            self._is_active(key),
         )  # fmt: skip
         write = next_workload_write(state, self._limits, now)
         if write is None and not self._is_in_flight(workload_key(key)):

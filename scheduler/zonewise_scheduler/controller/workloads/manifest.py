@@ -155,6 +155,15 @@ def priority_changes(class_name: str, workload: Json, options: ManifestOptions) 
     return {"priority": value, "priorityClassRef": priority.reference}
 
 
+def is_orphaned(workload: Json) -> bool:
+    """Return whether a Workload had a job that was deleted without its dependents (workload_controller.go)."""
+    metadata: Json = workload["metadata"]
+    labels: Json = metadata.get("labels") or {}
+    return (
+        bool(labels.get(JOB_UID_LABEL)) and not metadata.get("ownerReferences") and "deletionTimestamp" not in metadata
+    )
+
+
 def job_uid_label(uid: str) -> dict[str, str]:
     """Return the label that names the UID of a Workload's job; empty if the UID is not a valid label value."""
     return {JOB_UID_LABEL: uid} if uid and is_label_value(uid) else {}

@@ -14,13 +14,14 @@ from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.placed_cluster import PlacedCluster
 from zonewise_common.kube.resources import PODS, WORKLOADS
-from zonewise_scheduler.controller.reconcile.workload import is_orphaned
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import find_condition
+from zonewise_scheduler.controller.workloads.manifest import is_orphaned
 
 Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
+GATE = {"name": "kueue.x-k8s.io/topology"}
 
 
 def orphan(cluster: ModelCluster, job: ObjectKey) -> ObjectKey:
@@ -71,6 +72,29 @@ def test_a_workload_without_its_job_holds_its_quota_until_its_pods_have_ended() 
     queue.settle(cluster.sync_jobs)
     assert reason(cluster, workload) == "OwnerNotFound"
     assert not cluster.get(last)["spec"]["suspend"]
+
+
+@pytest.mark.parametrize("created", [1, 2])
+def test_pods_that_are_held_when_their_job_is_deleted_neither_start_nor_hold_quota(created: int) -> None:
+    """The other pods of the gang may never be created."""
+    cluster = PlacedCluster()
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
+    job = cluster.submit("job", 4, pods=2)
+    while cluster.get(job)["spec"]["suspend"]:
+        queue.step()
+    cluster.sync_jobs()
+    pods = cluster.pods(job)
+    for pod in pods[created:]:
+        cluster.delete(pod)
+    workload = orphan(cluster, job)
+    queue.settle()
+    assert reason(cluster, workload) == "OwnerNotFound"
+    assert [cluster.get(pod)["spec"]["schedulingGates"] for pod in pods[:created]] == [[GATE]] * created
+    last = cluster.submit("last", 4, pods=2, at=1)
+    for restarted in (queue, LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())):
+        restarted.settle(cluster.sync_jobs)
+        assert not cluster.get(last)["spec"]["suspend"]
+        assert cluster.nodes_of(last) == ["n0", "n1"]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
-from zonewise_scheduler.controller.nodes.types import TrackedPod
 from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
+from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
 from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
@@ -40,11 +42,18 @@ def test_a_job_is_active_according_to_its_status_until_it_has_ended() -> None:
 
 
 def test_a_workload_with_an_active_pod_is_active_whatever_the_status_of_its_job() -> None:
-    tracker = NodeTracker()
-    jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), tracker, lambda _key: ())
+    """A pod that its gate holds cannot run."""
+    pods: list[ManagedPod] = []
+    jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), NodeTracker(), lambda _key: pods)
     jobs.set_owner("ns/w", WORKLOAD)
-    pod = TrackedPod("ns", "p", "", active=True, requests=None, workload="ns/w", pod_set="")
-    tracker.observe_pod("ns", "p", pod)
-    assert jobs.is_active("ns/w")
-    tracker.observe_pod("ns", "p", None)
+    pod = ManagedPod("u-p", "ns", "p", "w", "main")
+    for observed, is_active in (
+        (pod, True),
+        (msgspec.structs.replace(pod, gates=("kueue.x-k8s.io/topology",)), False),
+        (msgspec.structs.replace(pod, gates=("example.com/other",)), True),
+        (msgspec.structs.replace(pod, phase="Succeeded"), False),
+    ):
+        pods[:] = [observed]
+        assert jobs.is_active("ns/w") is is_active
+    pods.clear()
     assert not jobs.is_active("ns/w")
