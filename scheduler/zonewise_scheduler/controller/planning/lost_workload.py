@@ -184,8 +184,10 @@ def _pod_set_of(
             resource: amount if resource == CPU else amount * 1000
             for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES)
         }
+        thousandths |= pod.device_classes
         for device_class, count in claimed_devices(pod.claim_templates, templates).items():
-            thousandths[f"{DEVICE_CLASS}{device_class}"] = 1000 * count
+            name = f"{DEVICE_CLASS}{device_class}"
+            thousandths[name] = thousandths.get(name, 0) + 1000 * count
         for resource, amount in resources.counted_requests(thousandths).items():
             requests[resource] = requests.get(resource, 0) + from_thousandths(resource, amount)
     return _NotedPodSet(admission, len(counted), requests, {"name": name, "count": len(counted)})

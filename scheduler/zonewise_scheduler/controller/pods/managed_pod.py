@@ -17,6 +17,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     WORKLOAD_ANNOTATION,
 )
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
+from zonewise_scheduler.nodes.node.pod_requests import device_class_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,8 @@ class ManagedPod(msgspec.Struct, frozen=True):
     """What the pod requests from its node; None: it is not bound, or has ended."""
     claim_templates: tuple[str, ...] = ()
     """Names of the ResourceClaimTemplates from which its claims are made."""
+    device_classes: Mapping[str, int] = {}
+    """Requests for resources that name a DeviceClass, in thousandths of a device; empty if `requests` is None."""
 
     @property
     def is_held(self) -> bool:
@@ -90,7 +93,7 @@ class ManagedPod(msgspec.Struct, frozen=True):
 def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -> ManagedPod | None:
     """Return the fields of a v1.Pod; None: it belongs to no Workload. An invalid field counts as absent.
 
-    `requests`: what the pod requests from its node (nodes/types.py TrackedPod).
+    `requests`: what the pod requests from its node (nodes/types.py TrackedPod). Raises FieldError if they are invalid.
     """
     reader = FieldReader(pod, "", [])
     metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
@@ -129,4 +132,5 @@ def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -
             for claim in spec.children("resourceClaims")
             if (name := claim.text("resourceClaimTemplateName"))
         ),
+        {} if requests is None else device_class_requests(pod),
     )

@@ -84,6 +84,13 @@ def requests_device_class(spec: Json) -> bool:
     return any(name.startswith(DEVICE_CLASS) for _, requests in _containers(spec, {}) for name in requests)
 
 
+def device_class_requests(pod: Mapping[str, Any]) -> Sums:
+    """Return the requests for resources that name a DeviceClass, in thousandths of a device. Raises FieldError."""
+    if not requests_device_class(object_in(pod, "spec", "")):
+        return {}
+    return {name: amount for name, amount in pod_milli_requests(pod).items() if name.startswith(DEVICE_CLASS)}
+
+
 def _to_resource(thousandths: Sums) -> Resource:
     counted = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
     return new_resource(counted)._replace(pods=1)

@@ -121,6 +121,7 @@ def test_the_settings_and_the_devices_of_claims_count_as_at_the_start() -> None:
     template = job["spec"]["template"]
     template["metadata"]["annotations"][ADMISSION_ANNOTATION] = noted
     template["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "two"}]
+    template["spec"]["containers"][0]["resources"]["requests"]["deviceclass.resource.kubernetes.io/gpu.example.com"] = 1
     request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
     defaults = PodDefaults(claim_templates={"ns": {"two": {"spec": {"devices": {"requests": [request]}}}}})
     resources = parse_resource_settings(
@@ -136,4 +137,4 @@ def test_the_settings_and_the_devices_of_claims_count_as_at_the_start() -> None:
     ):
         assert lost is not None
         (assignment,) = lost["status"]["admission"]["podSetAssignments"]
-        assert assignment["resourceUsage"] == {"credits": "9", "gpus": "6"}
+        assert assignment["resourceUsage"] == {"credits": "9", "gpus": "9"}
