@@ -35,12 +35,14 @@ class AppWrapper(SuspendableJob):
     """The adapter of AppWrappers. Each template of each component is a pod set, named by its position."""
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
-        """Yield the templates that the components declare, or that are derived from their kinds."""
+        """Yield the templates that the components declare, or that are derived from their kinds; report if none is."""
         number = 0
         for i, component in enumerate(job.child("spec").children("components")):
             for item in _component_templates(component):
                 yield item._replace(name=f"pods-{number}", path=("spec", "components", i, *item.path))
                 number += 1
+        if not number:
+            job.child("spec").report("components", "no pod template is found: declare the podSets of a component")
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
         """Return the patch that resumes the AppWrapper and sets the additions for each pod set."""

@@ -74,6 +74,13 @@ def test_the_pod_sets_of_components_of_known_kinds_are_derived(
     assert counts(job) == [(f"pods-{i}", count) for i, count in enumerate([*pods, 1])]
 
 
+def test_an_appwrapper_without_a_known_pod_template_is_an_error() -> None:
+    """The operator derives none for a LeaderWorkerSet. The API server rejects a Workload without pod sets."""
+    job = wrapper(component("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {}), component("v1", "ConfigMap", {}))
+    with pytest.raises(FieldError, match=r"spec\.components: no pod template is found: declare the podSets"):
+        ADAPTER.pod_sets(job)
+
+
 def test_a_component_may_declare_its_pod_sets() -> None:
     annotations = {
         "workload.codeflare.dev.appwrapper/tas-pod-index-label": "example.com/index",
