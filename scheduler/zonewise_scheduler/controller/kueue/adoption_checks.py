@@ -13,6 +13,7 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
+from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.managed_namespaces import is_managed
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _POD_OWNERS = frozenset(map(group_kind, (PODS, *GROUP_RESOURCES)))
 """API groups and kinds of the owners of Workloads for plain pods and groups of pods."""
+_ELASTIC = "kueue.x-k8s.io/elastic-job"
+"""Annotation of an elastic job, and the gate that Kueue adds to its templates (pkg/controller/elasticjobs)."""
 
 
 def adoption_obstacles(
@@ -48,7 +51,7 @@ def adoption_obstacles(
     """
     yield from _planner_problems(objects, now)
     yield from _unknown_owners(objects[WORKLOADS], adapters)
-    yield from _jobs_to_stop(objects, adapters, managed)
+    yield from _job_problems(objects, adapters, managed)
 
 
 def running_workloads(objects: Mapping[Resource, Sequence[Json]]) -> list[Json]:
@@ -88,12 +91,12 @@ def _unknown_owners(workloads: Sequence[Json], adapters: Mapping[tuple[str, str]
                 yield f"{object_key(WORKLOADS, obj)}: jobs of kind {kind[1]} ({kind[0]}) are not queued"
 
 
-def _jobs_to_stop(
+def _job_problems(
     objects: Mapping[Resource, Sequence[Json]],
     adapters: Mapping[tuple[str, str], JobAdapter],
     managed: tuple[Requirement, ...],
 ) -> Iterator[str]:
-    """Yield the jobs that run without a matching Workload. The controller would stop them."""
+    """Yield the jobs that the controller would stop, or whose pods it could not start."""
     index = WorkloadIndex()
     for obj in objects[WORKLOADS]:
         index.set(object_key(WORKLOADS, obj).namespaced_name, obj)
@@ -113,11 +116,25 @@ def _jobs_to_stop(
                 continue
             try:
                 of_job = adapter_of_job(adapter, job, by_key.get)
-                if of_job is not None and _is_running(job, of_job, adapters, by_uid):
+                if of_job is None:
+                    continue
+                problem = _gate_problem(job, of_job)
+                if not problem and _is_running(job, of_job, adapters, by_uid):
                     problem = _workload_problem(job, of_job, workloads)
-                    yield from [f"{key}: {problem}"] if problem else []
+                yield from [f"{key}: {problem}"] if problem else []
             except FieldError as error:
                 yield f"{key}: {error}"
+
+
+def _gate_problem(job: Json, adapter: JobAdapter) -> str:
+    """Return why the pods of a job cannot start; "": they can."""
+    if annotation_of(job, _ELASTIC) != "true" or adapter.finished(job) is not None:
+        return ""
+    specs = (FieldReader(pod_set.template, "", []).child("spec") for pod_set in adapter.pod_sets(job))
+    gates = {gate.text("name") for spec in specs for gate in spec.children("schedulingGates")}
+    return (
+        f"only Kueue removes the gate {_ELASTIC} of its pods: let it end, or recreate it" if _ELASTIC in gates else ""
+    )
 
 
 def _workload_problem(job: Json, adapter: JobAdapter, workloads: Sequence[Json]) -> str:

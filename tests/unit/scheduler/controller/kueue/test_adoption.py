@@ -173,6 +173,18 @@ def test_jobs_that_are_suspended_ended_or_in_no_queue_are_no_obstacles() -> None
     ]
 
 
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_a_job_with_the_gate_of_an_elastic_job_is_an_obstacle(is_suspended: bool) -> None:
+    """Its new pods would be gated forever."""
+    template: Json = {"spec": {"containers": [], "schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}]}}
+    metadata = {"namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    job: Json = {"metadata": {"name": "j", **metadata}, "spec": {"suspend": is_suspended, "template": template}}
+    ended: Json = {**job, "status": {"conditions": [{"type": "Complete", "status": "True", "message": ""}]}}
+    [obstacle] = obstacles(jobs=[job, ended])
+    assert obstacle.startswith("Job ns/j: only Kueue removes the gate kueue.x-k8s.io/elastic-job of its pods")
+
+
 def test_a_train_job_whose_workload_requests_the_pods_of_its_job_set_is_no_obstacle() -> None:
     """The Workload's pods correspond to the JobSet that the trainer has created for the TrainJob."""
     job: Json = {
