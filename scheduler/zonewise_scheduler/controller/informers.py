@@ -133,8 +133,11 @@ class ObjectInformers:
 
     @property
     def ages(self) -> dict[str, float]:
-        """Return by kind the seconds since it was last known to be current; 0 if it is current."""
-        return {resource.plural: reflector.age for resource, reflector in list(self._reflectors.items())}
+        """Return by plural the seconds since all its kinds were last known to be current; 0 if they are current."""
+        ages: dict[str, float] = {}
+        for resource, reflector in list(self._reflectors.items()):
+            ages[resource.plural] = max(ages.get(resource.plural, 0.0), reflector.age)
+        return ages
 
     def wait_synced(self, stop: threading.Event) -> bool:
         """Wait until each first list is complete. Return False if `stop` is set before that."""

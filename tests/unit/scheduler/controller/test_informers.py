@@ -25,6 +25,7 @@ from zonewise_common.kube.resources import (
     IN_TREE_POD_GROUPS,
     JOBS,
     NODE_RESOURCE_TOPOLOGIES,
+    POD_GROUPS,
     WORKLOADS,
 )
 from zonewise_common.kube.watch_failures import WatchFailures
@@ -239,6 +240,29 @@ def test_the_version_that_an_upgraded_or_downgraded_server_serves_is_watched() -
         server.served = frozenset({IN_TREE_POD_GROUPS})
         eventually(lambda: not groups)
         assert watched.wait_synced(threading.Event())
+
+
+@pytest.mark.parametrize("stale", [POD_GROUPS, IN_TREE_POD_GROUPS])
+def test_a_kind_that_is_not_current_is_reported_even_if_another_has_the_same_plural(
+    stale: Resource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AgedReflector:
+        """The copy of one kind is not current."""
+
+        def __init__(self, _client: object, resource: Resource, *_: object) -> None:
+            self.age = 5.0 if resource == stale else 0.0
+            self.on_listing = None
+
+        def start(self) -> None:
+            pass
+
+        def close(self, _timeout: float) -> None:
+            pass
+
+    monkeypatch.setattr(informers, "Reflector", AgedReflector)
+    kinds = [watched_objects(each, print, print) for each in (POD_GROUPS, IN_TREE_POD_GROUPS)]
+    with ObjectInformers(Server(), kinds, []) as watched:  # pyright: ignore[reportArgumentType]
+        assert watched.ages == {"podgroups": 5.0}
 
 
 def named_object(name: str) -> dict[str, Any]:
