@@ -7,6 +7,8 @@ import logging
 import sys
 import time
 
+LOGGERS = ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbox")
+"""The names of our loggers; those of the modules are below them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -36,5 +38,5 @@ def configure_logging(level: str, style: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # for libraries
-    for name in ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbox"):
+    for name in LOGGERS:
         logging.getLogger(name).setLevel(level.upper())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.loggers import restored_loggers
 from zonewise_common.service import logs
 
 if TYPE_CHECKING:
@@ -19,13 +20,8 @@ log = logging.getLogger("zonewise.test")
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Restore the loggers."""
-    root, ours = logging.getLogger(), logging.getLogger("zonewise")
-    before = root.handlers[:], root.level, ours.level
-    yield
-    root.handlers[:], level, our_level = before
-    root.setLevel(level)
-    ours.setLevel(our_level)
+    with restored_loggers():
+        yield
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:

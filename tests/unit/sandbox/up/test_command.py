@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.command_line import run, run_rejected
+from support.loggers import restored_loggers
 from zonewise_sandbox.up.command import COMMAND, MIX_NAMES, program_text
 from zonewise_sandbox.up.node_kinds import NODE_KINDS
 from zonewise_scheduler.simulator.inputs.mixes import MIXES
@@ -16,18 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LOGGERS = ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbox")
-
 
 @pytest.fixture(autouse=True)
 def log_levels() -> Iterator[None]:
-    """Restore the logging settings that the command changes."""
-    loggers = [logging.getLogger(), *map(logging.getLogger, LOGGERS)]
-    levels, handlers = [logger.level for logger in loggers], list(loggers[0].handlers)
-    yield
-    loggers[0].handlers[:] = handlers
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    with restored_loggers():
+        yield
 
 
 @pytest.mark.parametrize(
