@@ -32,7 +32,7 @@ def test_problems_show_the_first_80_characters() -> None:
     """A user may write a value of 256 KiB, and messages are limited."""
     shown = "x" * 80
     with pytest.raises(FieldError, match=f"not an RFC 3339 time: '{shown}'$"):
-        read_begin(FieldReader(_annotated(BEGIN_ANNOTATION, "x" * 81)["metadata"], "metadata.", []))
+        read_begin({BEGIN_ANNOTATION: "x" * 81})
     problems: list[str] = []
     read_advance_reservations(_annotated(ADVANCE_ANNOTATION, "x" * 81), problems)
     assert problems == [f'metadata.annotations.{ADVANCE_ANNOTATION}: not "true" or "false": \'{shown}\'']
