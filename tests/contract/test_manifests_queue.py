@@ -52,14 +52,6 @@ def test_the_controller_reads_only_its_own_secret() -> None:
         assert named == [[LEASE], [CHECKPOINT], [OPTIONS.secret]]
 
 
-def test_the_controller_loses_its_rights_before_kueues_kinds_are_deleted() -> None:
-    """Kubectl deletes in this order. A controller with rights stops each running job whose Workload disappears."""
-    order = [(each["kind"], each["metadata"]["name"]) for each in made()]
-    kinds = [i for i, (kind, _) in enumerate(order) if kind == "CustomResourceDefinition"]
-    assert order.index(("ClusterRoleBinding", ACCOUNT)) < min(kinds)
-    assert order.index(("ServiceAccount", ACCOUNT)) < min(kinds)
-
-
 def test_a_viewer_reads_only_the_read_api() -> None:
     """The account has no rights to resources. A user may request its tokens, and reach one port of the controller."""
     assert rights(made(), VIEWER) == {("get", f"{REVIEWED_PREFIX}/api/*", "*")}

@@ -1,4 +1,4 @@
-"""docs/guides/deploy.md: pods that the controller held are released by kubectl once the queue is removed."""
+"""docs/guides/deploy.md: jobs continue while the queue is removed, and kubectl releases pods that it held."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from support.apiserver import RealServer, real_apiserver
 from support.e2e.cluster import write_kubeconfig
+from support.live_cluster import WORKLOADS, real_live_cluster
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,3 +74,24 @@ def test_pods_are_released_after_the_removal(server: RealServer, tmp_path: Path)
     assert gates == {"waits": ["example.com/other"], "runs": [], "replaces": []}
     finalizers = {name: each["metadata"].get("finalizers", []) for name, each in remaining.items()}
     assert finalizers == {"waits": ["example.com/other"], "runs": [], "replaces": []}
+
+
+def test_running_jobs_continue_if_kueues_kinds_are_deleted() -> None:
+    """Their Workloads are deleted first. A job that only loses its Workload is stopped, and starts with a new one."""
+    kind = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
+    with real_live_cluster() as cluster:
+        cluster.add_nodes(1)
+        cluster.add_queue(8)
+        with cluster.controller() as controller:
+            cluster.submit("train")
+            eventually(lambda: cluster.running_pods("train"))
+            [pod] = cluster.running_pods("train")
+            [workload] = cluster.workloads()
+            cluster.api.delete(f"{WORKLOADS}/{workload['metadata']['name']}").ok()
+            eventually(lambda: cluster.running_pods("train") not in ([], [pod]))
+            [pod] = cluster.running_pods("train")
+            cluster.api.delete(kind).ok()
+            eventually(lambda: "no workloads.kueue.x-k8s.io can be created" in controller.said)
+            eventually(lambda: cluster.api.get(WORKLOADS).status == 404)
+        assert not cluster.is_held("train")
+        assert [each["metadata"]["uid"] for each in cluster.running_pods("train")] == [pod["metadata"]["uid"]]

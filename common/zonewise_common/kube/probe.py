@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+from zonewise_common.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
@@ -20,3 +23,22 @@ def probe(client: Client, resource: Resource) -> None:
     Raises NotFound if it is not served, Forbidden if it may not be read, or another KubeError.
     """
     client.list(resource, field_selector=f"metadata.name={_NO_NAME}", page=0)
+
+
+def can_create(client: Client, resource: Resource, namespace: str) -> bool:
+    """Return whether objects of a kind can be created in a namespace: it is served, and is not being deleted.
+
+    The request is a dry run with an incomplete object. Before the server validates the object, it rejects all creations
+    of a kind that is being deleted (apiextensions-apiserver pkg/apiserver/customresource_handler.go serveResource).
+    Raises TransportError without a response.
+    """
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": _NO_NAME, "namespace": namespace},
+    }
+    try:
+        client.create(resource, body, dry_run=True)
+    except ApiError as error:
+        return error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
+    return True

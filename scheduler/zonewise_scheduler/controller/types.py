@@ -55,3 +55,5 @@ class Write(NamedTuple):
     """Resource version of the object; "": any. A merge patch carries it in its metadata."""
     workload: str = ""
     """Key (namespace/name) of the Workload for which the write is made; "": none."""
+    needs: Resource | None = None
+    """A kind of which an object must be created next. The write is rejected if none can be created."""

@@ -6,7 +6,8 @@
     any        several, or none that matches    delete those that do not match
     held       none, and waits for other Jobs   none: a dependency must be fulfilled first (api/job_dependency.py)
     held       none                             create it
-    runs       none that matches                the next write of a stop, without the additions (jobs/injected.py)
+    runs       none that matches                the next write of a stop, without the additions (jobs/injected.py), if
+                                                a Workload can be created
     runs       without quota, or evicted        the next write of a stop
     stopped    evicted, with quota              Workload: quota released
     held       Finished                         none: it cannot start (StartConflict)
@@ -235,9 +236,10 @@ def _runs_alone(state: JobState) -> bool:
 
 
 def _restore(state: JobState) -> Write | None:
-    """Return the next write of a stop without a Workload."""
+    """Return the next write of a stop without a Workload: the job gets a new one, or continues if it cannot get one."""
     original = without_injected(state.job, state.adapter.pod_sets(state.job))
-    return _job_write(state, state.adapter.next_stop(state.job, original))
+    write = _job_write(state, state.adapter.next_stop(state.job, original))
+    return None if write is None else write._replace(needs=WORKLOADS)
 
 
 def _without_workload(state: JobState, context: JobContext) -> Write | None:

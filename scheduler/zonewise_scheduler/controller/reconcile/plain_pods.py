@@ -148,7 +148,7 @@ def _without_workload(state: PlainPodsState, job: PlainPods, context: JobContext
     counting = job.counting
     releases = _releases((pod for pod in job.pods if _needs_no_accounting(job, pod)), "")
     if stops := _stops(job, "NoMatchingWorkload", "No Workload matches the pods", "", context):
-        return releases + stops
+        return releases + [stop._replace(needs=WORKLOADS) for stop in stops]
     if excess := [pod for pod in excess_pods(job, None) if pod.deleted_at is None]:
         return releases + [delete_pod(pod, "delete an excess pod", "") for pod in excess]
     is_known = job.is_fast or bool(job.pod_sets)

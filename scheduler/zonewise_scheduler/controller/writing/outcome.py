@@ -6,6 +6,7 @@
 | 404, 409, 422 for the UID or for a test of a JSON patch | stale: the object was deleted or replaced |
 | 404 of a creation, of no subresource: there is no such kind or namespace | rejected |
 | 400, 413, other 422 | rejected: the server will not accept this write |
+| a needed kind is not served, or is being deleted | rejected: the write is not sent |
 | 403 | rejected; the writer repeats it a few times, since a server that has just started does not know all roles yet |
 | none, 401, 429, 5xx | unknown: the write may be done or not; it is repeated |
 """
@@ -28,6 +29,7 @@ from zonewise_common.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from zonewise_common.kube.probe import can_create
 from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
 from zonewise_scheduler.controller.types import Verb
 
@@ -61,6 +63,8 @@ _NOT_FOUND: Mapping[Verb, Result] = {Verb.DELETE: "done", Verb.CREATE: "rejected
 def attempt(client: Client, write: Write) -> Outcome:
     """Send a write once."""
     try:
+        if write.needs is not None and not can_create(client, write.needs, write.key.namespace):
+            return Outcome("rejected", message=f"no {write.needs.plural}.{write.needs.group} can be created")
         obj = _send(client, write)
         return Outcome("done", None if obj is None else drop_managed_fields(obj))
     except KubeError as error:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 THREADS = 8
 """Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
 _BACKOFF = Backoff(base=0.1, cap=5.0)
+SETTLING = 1.0
+"""Seconds before a write that needs a kind is sent. If the kind is being deleted, so are its objects, and an API server
+may notify of these before it knows about the kind."""
 FORBIDDEN_REPEATS = 3
 _FORBIDDEN_BACKOFF = Backoff(base=0.5, cap=2.0)
 _NOT_LEADING = Outcome("stale", message="this replica does not lead")
@@ -98,7 +101,8 @@ class Writer:
         """Execute a write soon."""
         with self._condition:
             self._backlog += 1
-        self._tasks.submit(_QueuedWrite(write), self._bucket.reserve())
+        delay = self._bucket.reserve()
+        self._tasks.submit(_QueuedWrite(write), delay if write.needs is None else max(delay, SETTLING))
 
     def _handle(self, task: _QueuedWrite) -> None:
         self._end(task, guarded_attempt(self._client, task.write) if self._may_write() else _NOT_LEADING)

@@ -8,7 +8,7 @@ from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from support.placed_cluster import PlacedCluster
 from support.plain_pods import queued_pod
-from zonewise_common.kube.resources import PODS
+from zonewise_common.kube.resources import PODS, WORKLOADS
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.jobs.batch_job import BatchJob
@@ -165,6 +165,22 @@ def test_a_workload_deleted_during_a_write_is_created_again_at_once() -> None:
     queue.settle(cluster.sync_jobs)
     assert key in cluster.objects
     assert not cluster.get(job)["spec"]["suspend"]
+
+
+def test_a_job_without_a_workload_stops_if_it_can_get_another() -> None:
+    """It cannot while Kueue's kinds are being deleted."""
+    cluster = ModelCluster()
+    cluster.submit("job", 2)
+    queue = live_queue(cluster)
+    queue.settle(cluster.sync_jobs)
+    assert {write.needs for write in queue.writes} == {None}
+    (key,) = (write.key for write in queue.writes if write.verb is Verb.CREATE)
+    cluster.delete(key)
+    before = len(queue.writes)
+    queue.settle(cluster.sync_jobs)
+    needs = {write.purpose: write.needs for write in queue.writes[before:] if write.purpose.startswith("stop")}
+    assert needs
+    assert set(needs.values()) == {WORKLOADS}
 
 
 def test_the_response_to_a_patch_does_not_bring_back_a_deleted_object() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.plain_pods import PlainPodsWorld, queued_pod
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import POD_GROUPS
+from zonewise_common.kube.resources import POD_GROUPS, WORKLOADS
 from zonewise_scheduler.controller.pods.group_owner import GroupOwner
 
 Json = dict[str, Any]
@@ -277,9 +277,10 @@ def test_pending_pods_with_other_roles_cause_a_new_workload() -> None:
     assert [entry["count"] for entry in world.workload["spec"]["podSets"]] == [1, 1]
 
 
-def test_pods_without_a_workload_stop() -> None:
+def test_pods_without_a_workload_stop_if_they_can_get_another() -> None:
     world = started_group("a", "b")
     world.workload = None
+    assert [write.needs for write in world.writes()] == [WORKLOADS, WORKLOADS]
     world.settle()
     assert all("deletionTimestamp" in pod["metadata"] for pod in world.pods.values())
 

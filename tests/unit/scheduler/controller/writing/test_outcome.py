@@ -101,3 +101,15 @@ def test_a_creation_of_a_kind_that_is_not_served_is_rejected(client: Client) -> 
     outcome = attempt(client, Write(Verb.CREATE, key, "create", body))
     assert outcome.result == "rejected"
     assert outcome.message
+
+
+def test_a_write_is_not_sent_if_no_object_of_a_needed_kind_can_be_created(client: Client) -> None:
+    """The cluster of the test has no ProvisioningRequests."""
+    obj = config_map(client)
+    outcome = attempt(client, patch(obj)._replace(needs=PROVISIONING_REQUESTS))
+    assert (outcome.result, outcome.message) == (
+        "rejected",
+        "no provisioningrequests.autoscaling.x-k8s.io can be created",
+    )
+    assert "data" not in client.get(CONFIG_MAPS, "c", namespace="default")
+    assert attempt(client, patch(obj)._replace(needs=CONFIG_MAPS)).result == "done"
