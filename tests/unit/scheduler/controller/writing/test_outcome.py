@@ -38,8 +38,9 @@ def config_map(client: Client) -> Json:
     return outcome.obj
 
 
-def patch(obj: Json, **conditions: str) -> Write:
-    return Write(Verb.MERGE_PATCH, KEY, "patch", {"data": {"a": "b"}}, **conditions)
+def patch(obj: Json, uid: str = "", resource_version: str = "") -> Write:
+    body = {"data": {"a": "b"}}
+    return Write(Verb.MERGE_PATCH, KEY, "patch", body, uid=uid, resource_version=resource_version)
 
 
 def test_a_patch_of_the_observed_object_is_done_and_returns_the_newest(client: Client) -> None:
