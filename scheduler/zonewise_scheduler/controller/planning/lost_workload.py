@@ -35,7 +35,7 @@ from zonewise_scheduler.controller.workloads.device_requests import claimed_devi
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
 from zonewise_scheduler.controller.workloads.noted_admission import pod_set_assignment, read_noted_admission
 from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, NO_RESOURCES
+from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, with_claimed_devices
 from zonewise_scheduler.quota.api.amount import from_thousandths
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
@@ -184,10 +184,8 @@ def _pod_set_of(
             resource: amount if resource == CPU else amount * 1000
             for resource, amount in amounts_by_resource(pod.requests or NO_RESOURCES)
         }
-        thousandths |= pod.device_classes
-        for device_class, count in claimed_devices(pod.claim_templates, templates).items():
-            name = f"{DEVICE_CLASS}{device_class}"
-            thousandths[name] = thousandths.get(name, 0) + 1000 * count
+        claimed = claimed_devices(pod.claim_templates, templates)
+        thousandths = with_claimed_devices({**thousandths, **pod.device_classes}, claimed)
         for resource, amount in resources.counted_requests(thousandths).items():
             requests[resource] = requests.get(resource, 0) + from_thousandths(resource, amount)
     return _NotedPodSet(admission, len(counted), requests, {"name": name, "count": len(counted)})

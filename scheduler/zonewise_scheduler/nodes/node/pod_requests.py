@@ -91,6 +91,15 @@ def device_class_requests(pod: Mapping[str, Any]) -> Sums:
     return {name: amount for name, amount in pod_milli_requests(pod).items() if name.startswith(DEVICE_CLASS)}
 
 
+def with_claimed_devices(thousandths: Mapping[str, int], devices: Mapping[str, int]) -> dict[str, int]:
+    """Return requests in thousandths with the devices that the claims of a pod request; `devices`: by DeviceClass."""
+    requests = dict(thousandths)
+    for device_class, count in devices.items():
+        name = f"{DEVICE_CLASS}{device_class}"
+        requests[name] = requests.get(name, 0) + 1000 * count
+    return requests
+
+
 def _to_resource(thousandths: Sums) -> Resource:
     counted = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
     return new_resource(counted)._replace(pods=1)

@@ -19,7 +19,7 @@ from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests, with_claimed_devices
 from zonewise_scheduler.quota.api.admission_gates import read_admission_gates
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.begin_time import read_begin
@@ -236,7 +236,9 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
         thousandths = pod_milli_requests(pod)
         on_node = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
-        counted = resources.counted_requests(_with_devices(thousandths, reader.child(DEVICE_REQUESTS)))
+        devices = reader.child(DEVICE_REQUESTS)
+        claimed = {device_class: devices.count(device_class) or 0 for device_class in devices.obj}
+        counted = resources.counted_requests(with_claimed_devices(thousandths, claimed))
         pod_set = PodSet(
             name,
             count,
@@ -254,15 +256,6 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         raise _nested_error(template.path, error) from error
     reader.report_unknown()
     return pod_set
-
-
-def _with_devices(thousandths: Mapping[str, int], devices: FieldReader) -> dict[str, int]:
-    """Return requests with the devices that the claims of a pod request, by DeviceClass (device_requests.py)."""
-    requests = dict(thousandths)
-    for device_class in devices.obj:
-        name = f"{DEVICE_CLASS}{device_class}"
-        requests[name] = requests.get(name, 0) + 1000 * (devices.count(device_class) or 0)
-    return requests
 
 
 def _amounts(thousandths: Mapping[str, int]) -> dict[str, int]:

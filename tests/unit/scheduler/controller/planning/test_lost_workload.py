@@ -138,3 +138,4 @@ def test_the_settings_and_the_devices_of_claims_count_as_at_the_start() -> None:
         assert lost is not None
         (assignment,) = lost["status"]["admission"]["podSetAssignments"]
         assert assignment["resourceUsage"] == {"credits": "9", "gpus": "9"}
+        assert [assignment["name"], *(each["name"] for each in lost["spec"]["podSets"])] == ["main", "main"]
