@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from zonewise_common.kube.errors import ApiError
+from zonewise_common.kube.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
 
@@ -23,6 +26,20 @@ def probe(client: Client, resource: Resource) -> None:
     Raises NotFound if it is not served, Forbidden if it may not be read, or another KubeError.
     """
     client.list(resource, field_selector=f"metadata.name={_NO_NAME}", page=0)
+
+
+def first_served(client: Client, versions: Sequence[Resource]) -> Resource:
+    """Return the first of several versions of a kind that is served, as by probe().
+
+    Raises NotFound if none is served, or another KubeError.
+    """
+    *preferred, last = versions
+    for version in preferred:
+        with suppress(NotFound):
+            probe(client, version)
+            return version
+    probe(client, last)
+    return last
 
 
 def can_create(client: Client, resource: Resource, namespace: str) -> bool:

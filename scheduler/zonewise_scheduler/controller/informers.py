@@ -17,14 +17,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from zonewise_common.kube.errors import ApiError, Forbidden, KubeError, NotFound
-from zonewise_common.kube.probe import PROBE_PERIOD, probe
+from zonewise_common.kube.probe import PROBE_PERIOD, first_served
 from zonewise_common.kube.reflector import Reflector
 from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
 from zonewise_scheduler.controller.types import ObjectKey
@@ -159,7 +158,7 @@ class ObjectInformers:
     def _probe(self, kind: WatchedKind) -> None:
         resource = kind.resource
         try:
-            version = self._served_version(kind)
+            version = first_served(self._client, (resource, *kind.older))
         except NotFound as error:
             if resource in self._reflectors:
                 log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
@@ -178,16 +177,6 @@ class ObjectInformers:
             if resource not in self._reflectors and not self._stopping.is_set():
                 self._watch(kind, version)
         self._unprobed.discard(resource)
-
-    def _served_version(self, kind: WatchedKind) -> Resource:
-        """Return the first version of a kind that is served. Raises NotFound if none is, or another KubeError."""
-        *versions, last = kind.resource, *kind.older
-        for version in versions:
-            with suppress(NotFound):
-                probe(self._client, version)
-                return version
-        probe(self._client, last)
-        return last
 
     def _end_watch(self, resource: Resource) -> None:
         self._ended[resource] = reflector = self._reflectors.pop(resource)

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
-from zonewise_common.kube.probe import PROBE_PERIOD, probe
+from zonewise_common.kube.probe import PROBE_PERIOD, first_served
 from zonewise_common.kube.reflector import Reflector
 from zonewise_scheduler.extender.objects.served import Served
 
@@ -98,11 +97,9 @@ class OptionalInformer(Generic[T]):
 
     def _probe(self) -> None:
         try:
-            for version in self._versions:
-                with suppress(NotFound):
-                    probe(self._client, version)
-                    self._watch(version)
-                    return
+            version = first_served(self._client, self._versions)
+        except NotFound:
+            self._stop_watch(Served.NO)
         except Forbidden as error:
             if self._served is not Served.FORBIDDEN:
                 log.warning("%s cannot be read: %s", self._resource.plural, error)
@@ -110,7 +107,7 @@ class OptionalInformer(Generic[T]):
         except KubeError as error:
             log.debug("%s: %s", self._resource.plural, error)
         else:
-            self._stop_watch(Served.NO)
+            self._watch(version)
 
     def _watch(self, version: Resource) -> None:
         if self._reflector is not None and self._resource != version:

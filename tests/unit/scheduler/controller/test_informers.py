@@ -69,7 +69,7 @@ def test_a_kind_that_appears_while_the_state_is_read_does_not_affect_the_reader(
             raise NotFound(404, "NotFound", "not served")
 
     monkeypatch.setattr(informers, "Reflector", SlowReflector)
-    monkeypatch.setattr(informers, "probe", probe)
+    monkeypatch.setattr("zonewise_common.kube.probe.probe", probe)
     required, optional = ([watched_objects(each, print, print)] for each in (JOBS, WORKLOADS))
     with ObjectInformers(None, required, optional, probe_period=0.01) as watched:  # pyright: ignore[reportArgumentType]
         eventually(lambda: watched.unsynced == [])
