@@ -7,6 +7,7 @@ a newer version accepts.
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in
@@ -35,7 +36,7 @@ _MAX_WARNINGS = 5
 
 def job_warnings(job: Json) -> list[str]:
     """Return warnings about a new job. Raises FieldError for metadata that is no object."""
-    return [*_warnings(job)][:_MAX_WARNINGS]
+    return list(islice(_warnings(job), _MAX_WARNINGS))
 
 
 def _warnings(job: Json) -> Iterator[str]:
