@@ -82,16 +82,20 @@ def test_running_jobs_continue_if_kueues_kinds_are_deleted() -> None:
     with real_live_cluster() as cluster:
         cluster.add_nodes(1)
         cluster.add_queue(8)
+
+        def running() -> set[str]:
+            return {each["metadata"]["uid"] for each in cluster.running_pods("train")}
+
         with cluster.controller() as controller:
             cluster.submit("train")
-            eventually(lambda: cluster.running_pods("train"))
-            [pod] = cluster.running_pods("train")
+            eventually(running)
+            first = running()
             [workload] = cluster.workloads()
             cluster.api.delete(f"{WORKLOADS}/{workload['metadata']['name']}").ok()
-            eventually(lambda: cluster.running_pods("train") not in ([], [pod]))
-            [pod] = cluster.running_pods("train")
+            eventually(lambda: running() - first)
+            second = running() - first
             cluster.api.delete(kind).ok()
             eventually(lambda: "no workloads.kueue.x-k8s.io can be created" in controller.said)
             eventually(lambda: cluster.api.get(WORKLOADS).status == 404)
         assert not cluster.is_held("train")
-        assert [each["metadata"]["uid"] for each in cluster.running_pods("train")] == [pod["metadata"]["uid"]]
+        assert running() == second
