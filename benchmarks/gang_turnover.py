@@ -16,7 +16,18 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.gang_spans import gang_spans, turnovers
-from benchmarks.live_jobs import KUEUE, QUEUE, TITLES, VOLCANO, GangJob, absence, peers, present, running_servers
+from benchmarks.live_jobs import (
+    KUEUE,
+    QUEUE,
+    TITLES,
+    VOLCANO,
+    GangJob,
+    absence,
+    job_manifest,
+    peers,
+    present,
+    running_servers,
+)
 from benchmarks.observed_pods import observe_pods
 from benchmarks.targets import Row, load_row, show, skip
 
@@ -36,7 +47,7 @@ def measure(gangs: int, holder: str) -> list[float]:
     """Return the seconds from the end of a gang until the next one runs, on separate servers."""
     jobs = [GangJob(f"gang-{i}", 0.0, PODS, CPUS_OF_A_POD, RUN_SECONDS, _WALLTIME) for i in range(gangs)]
     with running_servers(NODES, CPUS, holder) as cluster:
-        pods = observe_pods(jobs, cluster, gangs * _SECONDS_OF_A_GANG, holder)
+        pods = observe_pods(jobs, cluster, gangs * _SECONDS_OF_A_GANG, lambda job: job_manifest(job, holder))
     spans = gang_spans(jobs, pods)
     assert len(spans) == gangs, f"{len(spans)} of {gangs} gangs have run"
     return turnovers(spans)

@@ -12,6 +12,7 @@ import math
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ from benchmarks.volcano_programs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+    from collections.abc import Collection, Generator, Iterable, Sequence
 
     import msgspec
 
@@ -69,6 +70,10 @@ class GangJob(NamedTuple):
     """CPUs of each pod."""
     run: float
     deadline: int
+
+
+Manifest = Callable[[GangJob], Json]
+"""Function that returns a Job as an object; see job_manifest()."""
 
 
 class Watch(NamedTuple, Generic[_T]):
@@ -154,7 +159,7 @@ def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster
 
 @contextlib.contextmanager
 def submitting(
-    jobs: Sequence[GangJob], cluster: LiveCluster, watch: Watch[_T], holder: str
+    jobs: Sequence[GangJob], cluster: LiveCluster, watch: Watch[_T], manifest: Manifest
 ) -> Generator[tuple[Client, float]]:
     """Create each Job at its time while a kind of objects is watched.
 
@@ -169,7 +174,7 @@ def submitting(
     reflector.start()
     reflector.wait_synced(_SYNC_SECONDS)
     begin = time.monotonic()
-    submitter = threading.Thread(target=_submit, args=(jobs, cluster, begin, holder), daemon=True)
+    submitter = threading.Thread(target=_submit, args=(jobs, cluster, begin, manifest), daemon=True)
     submitter.start()
     yield client, begin
     submitter.join()
@@ -177,14 +182,14 @@ def submitting(
     client.close()
 
 
-def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, holder: str) -> None:
+def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, manifest: Manifest) -> None:
     for job in jobs:
         time.sleep(max(0.0, begin + job.submitted - time.monotonic()))
-        cluster.api.post(_JOBS, _manifest(job, holder)).ok()
+        cluster.api.post(_JOBS, manifest(job)).ok()
 
 
-def _manifest(job: GangJob, holder: str) -> Json:
-    """Return a Job as its users would write it for the program that starts it.
+def job_manifest(job: GangJob, holder: str) -> Json:
+    """Return a Job as its users would write it for the program that starts it, with an end on simulated nodes.
 
     With Volcano, it has no deadline, which would count from its creation.
     """

@@ -12,19 +12,28 @@ from benchmarks.gang_spans import PodSpan
 from benchmarks.live_jobs import JOB_LABEL, Watch, submitting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from benchmarks.live_jobs import GangJob
+    from benchmarks.live_jobs import GangJob, Manifest
     from support.live_cluster import LiveCluster
 
 
-def observe_pods(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float, holder: str) -> list[PodSpan]:
-    """Submit Jobs to a cluster; return the spans of those pods that succeed within `limit` seconds."""
+def observe_pods(
+    jobs: Sequence[GangJob],
+    cluster: LiveCluster,
+    limit: float,
+    manifest: Manifest,
+    observe: Callable[[ObservedPod], object] | None = None,
+) -> list[PodSpan]:
+    """Submit Jobs to a cluster; return the spans of those pods that succeed within `limit` seconds.
+
+    `observe` is called with each new state of a pod, in the thread that watches.
+    """
     from zonewise_common.kube.resources import PODS
 
-    watcher = _PodWatcher(jobs)
-    watch = Watch(PODS, msgspec.json.Decoder(_Pod).decode, watcher.observe)
-    with submitting(jobs, cluster, watch, holder) as (_, begin):
+    watcher = _PodWatcher(jobs, observe)
+    watch = Watch(PODS, msgspec.json.Decoder(ObservedPod).decode, watcher.observe)
+    with submitting(jobs, cluster, watch, manifest) as (_, begin):
         watcher.wait(limit)
     return watcher.spans(begin)
 
@@ -40,26 +49,37 @@ class _Spec(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     phase: str = ""
+    reason: str = ""
 
 
-class _Pod(msgspec.Struct):
+class ObservedPod(msgspec.Struct):
+    """The fields of a pod that a measurement reads."""
+
     metadata: _Metadata
     spec: _Spec
     status: _Status
+
+    @property
+    def job(self) -> str:
+        """Return the name of its Job; "" if it has none."""
+        return self.metadata.labels.get(JOB_LABEL, "")
 
 
 class _PodWatcher:
     """Records when pods are bound, run and end."""
 
-    def __init__(self, jobs: Sequence[GangJob]) -> None:
+    def __init__(self, jobs: Sequence[GangJob], observe: Callable[[ObservedPod], object] | None) -> None:
         self._missing = sum(job.pods for job in jobs)
+        self._observe = observe
         self._condition = threading.Condition()
         self._times: dict[str, dict[str, float]] = {}
-        self._pods: dict[str, _Pod] = {}
+        self._pods: dict[str, ObservedPod] = {}
 
-    def observe(self, _old: _Pod | None, pod: _Pod | None) -> None:
+    def observe(self, _old: ObservedPod | None, pod: ObservedPod | None) -> None:
         if pod is None:
             return
+        if self._observe is not None:
+            self._observe(pod)
         now, name = time.monotonic(), pod.metadata.name
         times = self._times.setdefault(name, {})
         if pod.spec.nodeName:
@@ -70,11 +90,11 @@ class _PodWatcher:
         if pod.status.phase in {"Succeeded", "Failed"} and "ended" not in times:
             with self._condition:
                 times["ended"] = now
-                self._missing -= 1
+                self._missing -= pod.status.phase == "Succeeded"
                 self._condition.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait up to `seconds` seconds until all pods have ended."""
+        """Wait up to `seconds` seconds until all pods have succeeded."""
         with self._condition:
             self._condition.wait_for(lambda: self._missing <= 0, seconds)
 
@@ -82,7 +102,7 @@ class _PodWatcher:
         """Return the spans of pods that have succeeded; `begin` is the monotonic time of the first submission."""
         return [
             PodSpan(
-                pod.metadata.labels.get(JOB_LABEL, ""),
+                pod.job,
                 pod.spec.nodeName,
                 times["bound"] - begin,
                 times["running"] - begin,

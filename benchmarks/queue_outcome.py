@@ -19,7 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.gang_spans import GangSpan, gang_spans, seconds_from_room, working_cpus
-from benchmarks.live_jobs import KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, peers, present, running_servers
+from benchmarks.live_jobs import (
+    KUEUE,
+    QUEUE,
+    TITLES,
+    VOLCANO,
+    absence,
+    gang_jobs,
+    job_manifest,
+    peers,
+    present,
+    running_servers,
+)
 from benchmarks.observed_pods import observe_pods
 from benchmarks.targets import Row, load_row, show, skip
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
@@ -108,7 +119,7 @@ def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: 
 def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Outcome:
     """Run all Jobs on real servers, for at most `limit` seconds."""
     with running_servers(NODES, CPUS, holder) as cluster:
-        pods = observe_pods(jobs, cluster, limit, holder)
+        pods = observe_pods(jobs, cluster, limit, lambda job: job_manifest(job, holder))
     spans = gang_spans(jobs, pods)
     from_room, room = seconds_from_room(spans, pods, {f"node-{i}": CPUS for i in range(NODES)})
     return Outcome(len(jobs), spans, working_cpus(spans, 0, window), from_room, room)

@@ -36,6 +36,7 @@ from benchmarks.live_jobs import (
     Watch,
     absence,
     gang_jobs,
+    job_manifest,
     present,
     running_servers,
     submitting,
@@ -203,7 +204,9 @@ def _serve(case: Case, cluster: LiveCluster, limit: float, holder: str) -> Servi
     ends = _Ends(len(case.jobs))
     by_name = {job.name: job for job in case.jobs}
     pause, partial = case.makespan / _SAMPLES, list[int]()
-    with submitting(case.jobs, cluster, Watch(JOBS, decode_object, ends.observe), holder) as (client, begin):
+    with submitting(
+        case.jobs, cluster, Watch(JOBS, decode_object, ends.observe), lambda job: job_manifest(job, holder)
+    ) as (client, begin):
         while not ends.wait(min(pause, begin + limit - time.monotonic())) and time.monotonic() < begin + limit:
             partial.append(_partial_cpus(client, by_name))
     return ServiceResult(sorted(end - begin for end in ends.done.values()), len(ends.failed), mean(partial or [0]))

@@ -6,14 +6,12 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from support.controller_manager import real_controller_manager
 from support.e2e.cluster import NAMESPACE, Cluster, running_cluster, scheduling, skip_reason
 from support.e2e.pods import container, pod
 from support.e2e.settings import Settings
-from support.live_cluster import KUEUE, QUEUE_LABEL, ControllerProcess
-from support.live_queue import KUEUE_CRDS
+from support.live_cluster import KUEUE, QUEUE_LABEL, ControllerProcess, add_queue_kinds
 from support.published_faults import FAULT_REASON, published_fault
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
@@ -38,10 +36,7 @@ def cluster() -> Generator[Cluster]:
     settings = Settings(topology="single-numa-node", reconcile="1s")
     with running_cluster(dict.fromkeys(NODES, settings)) as cluster, real_controller_manager(cluster.server):
         admin = cluster.server.admin
-        for file in sorted(KUEUE_CRDS.glob("*s.yaml")):
-            definition = yaml.safe_load(file.read_text())
-            admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).ok()
-        eventually(lambda: admin.get(f"{KUEUE}/clusterqueues").status == 200)
+        add_queue_kinds(admin)
         flavor = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"}
         quotas = {"cpu": "1000", "memory": "1000Ti"}
         for path, kind, name, spec in (

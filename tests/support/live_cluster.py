@@ -104,13 +104,14 @@ class LiveCluster(NamedTuple):
             self.api.post("/api/v1/nodes", node).ok()
             self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}}).ok()
 
-    def add_queue(self, cpus: int, *, topology: bool = False, preemption: Json | None = None) -> None:
+    def add_queue(self, cpus: int, *, topology: bool = False, preemption: Json | None = None, memory: str = "") -> None:
         """Add a ClusterQueue with a quota and a LocalQueue `queue`; with `topology`, the queue places pods on nodes."""
         if topology:
             self.create("topologies", "Topology", "nodes", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
         flavor = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"} if topology else {}
         self.create("resourceflavors", "ResourceFlavor", "all", flavor)
-        spec = cluster_queue_spec({"cpu": str(cpus)}, "all", preemption=preemption or {})
+        quotas = {"cpu": str(cpus), **({"memory": memory} if memory else {})}
+        spec = cluster_queue_spec(quotas, "all", preemption=preemption or {})
         self.create("clusterqueues", "ClusterQueue", "queue", spec)
         self.create(f"namespaces/{NAMESPACE}/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"})
 
@@ -257,12 +258,17 @@ def real_live_cluster(*, scheduled: bool = True) -> Generator[LiveCluster]:
     from support.e2e.cluster import write_kubeconfig
 
     with real_job_servers(scheduled=scheduled) as (server, directory):
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        for file in sorted(KUEUE_CRDS.glob("*s.yaml")):
-            server.admin.post(path, yaml.safe_load(file.read_text())).ok()
-        eventually(lambda: server.admin.get(f"{KUEUE}/clusterqueues").status == 200)
+        add_queue_kinds(server.admin)
         flags = ("--kubeconfig", str(write_kubeconfig(server, directory)))
         yield LiveCluster(server.admin, directory, flags, real=True)
+
+
+def add_queue_kinds(api: Api) -> None:
+    """Create the definitions of Kueue's kinds, and wait until they are served."""
+    for file in sorted(KUEUE_CRDS.glob("*s.yaml")):
+        definition = yaml.safe_load(file.read_text())
+        api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).ok()
+    eventually(lambda: api.get(f"{KUEUE}/clusterqueues").status == 200)
 
 
 def _runner_settings(*, scheduled: bool) -> RunnerSettings:

@@ -1,0 +1,219 @@
+"""Gangs on real kubelets, with the whole product and with peers: `python -m benchmarks.gangs_on_kubelets`.
+
+Four kubelets have 120 CPUs in zones of 15, and give each container CPUs of one zone. Gangs of 1 to 8 pods with
+3 to 7 CPUs arrive, slightly more than fit, and declare two to five times their run time. The work of a gang begins once
+all of its pods run. The same Jobs run with agents, queue and extender, and with each peer that is available: Kueue's
+manager (kueue_manager.py) before kube-scheduler, Volcano (volcano_programs.py), and kube-scheduler alone. The simulator
+computes the outcome of the queue's policy without any delay.
+
+The Job controller replaces a pod that its kubelet rejects, up to six times for each Job, which is the default.
+
+The binaries of kube-apiserver, etcd, kubelet, kube-controller-manager and kube-scheduler are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from math import inf
+from statistics import mean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.agent_testbed import PROJECT
+from benchmarks.gang_ends import CONTAINER, gang_ends
+from benchmarks.gang_spans import GangSpan, gang_spans, working_cpus
+from benchmarks.kueue_manager import running_kueue
+from benchmarks.live_jobs import ALONE, KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, job_manifest, peers, present
+from benchmarks.observed_pods import observe_pods
+from benchmarks.queue_outcome import read_scenario, simulated
+from benchmarks.targets import Row, load_row, show, skip
+from benchmarks.volcano_programs import running_volcano
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from benchmarks.live_jobs import GangJob
+    from benchmarks.queue_outcome import Outcome
+    from support.e2e.cluster import Cluster
+    from support.live_cluster import LiveCluster
+
+sys.path.insert(0, str(PROJECT / "tests"))
+
+Json = dict[str, Any]
+
+HOLDERS = (QUEUE, KUEUE, VOLCANO, ALONE)
+NODES = 4
+_ZONES, _ZONE_CPUS = 2, 15
+_RESERVED_CPUS = "0,8"
+"""One CPU of each zone, so that all zones have the same number of CPUs, as in the simulator."""
+_POLICY = "single-numa-node"
+_CPUS = NODES * _ZONES * _ZONE_CPUS
+_MEMORY = "64Mi"
+"""Memory of a pod. Only pods of the class Guaranteed get exclusive CPUs."""
+_MEMORY_QUOTA = "1Ti"
+MIN_OF_IDEAL = 0.9
+"""Minimum of the queue's working CPUs, relative to the simulated ones."""
+_LIMIT_FACTOR = 3.0
+"""Jobs are watched for this multiple of the time in which they arrive."""
+
+
+class KubeletOutcome(NamedTuple):
+    """The results of one run."""
+
+    jobs: int
+    spans: list[GangSpan]
+    """Spans of the gangs that succeeded, sorted by submission."""
+    cpus: float
+    """Mean number of CPUs that worked while Jobs arrived."""
+    rejected: int
+    """Pods that a kubelet rejected."""
+
+
+def scenario_content(seconds: float, seed: int) -> Json:
+    """Return a job file of gangs that arrive within `seconds` seconds."""
+    kinds = (("small", 4.0, [1, 4], 3), ("medium", 10.0, [2, 6], 5), ("wide", 18.0, [4, 8], 7))
+    return {
+        "name": "gangs",
+        "seed": seed,
+        "nodes": {
+            "name": "workers",
+            "levels": [{"name": "node", "count": NODES}],
+            "kinds": [
+                {"name": "worker", "cpu": _ZONES * _ZONE_CPUS, "memory": "64Gi", "zones": _ZONES, "policy": _POLICY}
+            ],
+        },
+        "jobs": [
+            {
+                "name": name, "count": round(seconds / every), "every": {"exponential": every},
+                "pods": {"uniform": pods}, "requests": {"cpu": cpus},
+                "run": {"loguniform": [8, 40]}, "overestimate": {"uniform": [2, 5]},
+            }
+            for name, every, pods, cpus in kinds
+        ],
+    }  # fmt: skip
+
+
+def guaranteed_manifest(job: GangJob, holder: str) -> Json:
+    """Return a Job whose pods get exclusive CPUs, with the default number of replacements for failed pods.
+
+    A deadline would count the time that peers need for replacements, so only the queue, which reads it, gets one.
+    """
+    manifest = job_manifest(job, holder)
+    amounts = {"cpu": str(job.cpus), "memory": _MEMORY}
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    container.update(name=CONTAINER, resources={"requests": amounts, "limits": amounts})
+    del manifest["spec"]["backoffLimit"]
+    if holder != QUEUE:
+        manifest["spec"].pop("activeDeadlineSeconds", None)
+    return manifest
+
+
+def run(jobs: Sequence[GangJob], holder: str, window: float) -> KubeletOutcome:
+    """Run all Jobs on a new cluster."""
+    with _running_nodes() as (cluster, live), _holding(cluster, live, holder), gang_ends(jobs, cluster.nodes) as ends:
+        pods = observe_pods(
+            jobs, live, _LIMIT_FACTOR * window, lambda job: guaranteed_manifest(job, holder), ends.observe
+        )
+    spans = gang_spans(jobs, pods)
+    return KubeletOutcome(len(jobs), spans, working_cpus(spans, 0, window), len(ends.rejected))
+
+
+@contextlib.contextmanager
+def _running_nodes() -> Generator[tuple[Cluster, LiveCluster]]:
+    """Run kubelets with agents, and the controllers for Jobs."""
+    from support.controller_manager import real_controller_manager
+    from support.e2e.cluster import running_cluster
+    from support.e2e.settings import Settings
+    from support.live_cluster import LiveCluster, add_queue_kinds
+
+    settings = Settings(topology=_POLICY, reserved_cpus=_RESERVED_CPUS)
+    kubelets = {f"node-{index}": settings for index in range(NODES)}
+    with running_cluster(kubelets) as cluster, real_controller_manager(cluster.server):
+        add_queue_kinds(cluster.server.admin)
+        flags = ("--kubeconfig", str(cluster.kubeconfig))
+        yield cluster, LiveCluster(cluster.server.admin, cluster.directory, flags, real=True)
+
+
+@contextlib.contextmanager
+def _holding(cluster: Cluster, live: LiveCluster, holder: str) -> Generator[None]:
+    """Run the programs that start Jobs, and those that bind their pods."""
+    from support.e2e.cluster import extending, scheduling
+
+    with contextlib.ExitStack() as stack:
+        if holder == VOLCANO:
+            stack.enter_context(running_volcano(live))
+        else:
+            extender = stack.enter_context(extending(cluster)) if holder == QUEUE else None
+            stack.enter_context(scheduling(cluster, extender=extender))
+        if holder in {QUEUE, KUEUE}:
+            live.add_queue(_CPUS, topology=True, memory=_MEMORY_QUOTA)
+            stack.enter_context(running_kueue(live) if holder == KUEUE else live.controller())
+        yield
+
+
+# --- the table
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the measurement and print the table; return 1 if a target is missed, 2 if a binary is absent."""
+    from support.e2e.cluster import skip_reason
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gangs_on_kubelets", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=240.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=HOLDERS)
+    options = parser.parse_args(arguments)
+    holders = [options.only] if options.only else present(HOLDERS)
+    if reason := skip_reason() or absence(holders):
+        return skip(reason)
+    scenario = read_scenario(scenario_content(options.seconds, options.seed))
+    jobs = gang_jobs(scenario)
+    window = jobs[-1].submitted
+    ideal = simulated(scenario, jobs, DEFAULT_POLICY, window)
+    return show(table({holder: run(jobs, holder, window) for holder in holders}, ideal))
+
+
+def table(outcomes: Mapping[str, KubeletOutcome], ideal: Outcome) -> list[Row]:
+    """Return the results of the simulation and of each run, and the ratios of the queue to them."""
+    rows = [*_rows("simulated, without delays", ideal.cpus, ideal.spans)]
+    for holder, outcome in outcomes.items():
+        ours, title = holder == QUEUE, TITLES[holder]
+        complete = len(outcome.spans) == outcome.jobs
+        rows += [
+            Row(f"{title}: Jobs that succeed", f"{len(outcome.spans)} of {outcome.jobs}", "all" if ours else "",
+                complete or not ours),
+            Row("... pods rejected by kubelets", str(outcome.rejected), "0" if ours else "",
+                not (ours and outcome.rejected)),
+            *_rows("...", outcome.cpus, outcome.spans),
+        ]  # fmt: skip
+    if QUEUE in outcomes:
+        rows.append(_ratio("CPUs that work / simulated", outcomes[QUEUE].cpus, ideal.cpus, MIN_OF_IDEAL))
+    for peer in peers(outcomes):
+        rows.append(_ratio(f"... / {TITLES[peer]}", outcomes[QUEUE].cpus, outcomes[peer].cpus, 1.0))
+    rows.append(load_row())
+    return rows
+
+
+def _rows(title: str, cpus: float, spans: Sequence[GangSpan]) -> list[Row]:
+    """Return the rows that users feel; waits are those of Jobs that succeed."""
+    separator = " " if title == "..." else ": "
+    waits = [span.wait for span in spans] or [inf]
+    return [
+        Row(f"{title}{separator}CPUs that work while Jobs come, of {_CPUS}", f"{cpus:.0f}"),
+        Row("... wait until all pods run, mean", f"{mean(waits):.1f} s"),
+        Row("... 95th percentile", f"{np.percentile(waits, 95):.1f} s"),
+        Row("... longest", f"{max(waits):.1f} s"),
+    ]
+
+
+def _ratio(label: str, ours: float, other: float, least: float) -> Row:
+    ratio = ours / other if other else inf
+    return Row(label, f"{ours:.0f} / {other:.0f} = {ratio:.2f}", f">= {least:g}", ratio >= least)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
