@@ -57,7 +57,7 @@ _MEMORY = "64Mi"
 _MEMORY_QUOTA = "1Ti"
 MIN_OF_IDEAL = 0.9
 """Minimum of the queue's working CPUs, relative to the simulated ones."""
-_LIMIT_FACTOR = 3.0
+_LIMIT_FACTOR = 2.0
 """Jobs are watched for this multiple of the time in which they arrive."""
 
 
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gangs_on_kubelets", description=__doc__)
     parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--only", choices=HOLDERS)
     options = parser.parse_args(arguments)
     holders = [options.only] if options.only else present(HOLDERS)
