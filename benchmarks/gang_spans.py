@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from benchmarks.live_jobs import GangJob
 
@@ -63,9 +63,12 @@ def gang_spans(jobs: Iterable[GangJob], pods: Iterable[PodSpan]) -> list[GangSpa
 
 def working_cpus(spans: Iterable[GangSpan], begin: float, end: float) -> float:
     """Return the mean number of CPUs of gangs all of whose pods run, from `begin` to `end`."""
-    seconds = sum(
-        max(0.0, min(span.ended, end) - max(span.running, begin)) * span.job.pods * span.job.cpus for span in spans
-    )
+    return working_amount(spans, begin, end, lambda job: job.pods * job.cpus)
+
+
+def working_amount(spans: Iterable[GangSpan], begin: float, end: float, amount: Callable[[GangJob], int]) -> float:
+    """Return the mean of what gangs use, from `begin` to `end`, while all of their pods run."""
+    seconds = sum(max(0.0, min(span.ended, end) - max(span.running, begin)) * amount(span.job) for span in spans)
     return seconds / (end - begin)
 
 

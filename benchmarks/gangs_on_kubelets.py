@@ -6,6 +6,8 @@ all of its pods run. The same Jobs run with agents, queue and extender, and with
 manager (kueue_manager.py) before kube-scheduler, Volcano (volcano_programs.py), and kube-scheduler alone. The simulator
 computes the outcome of the queue's policy without any delay.
 
+With `--gpus`, each zone also has two GPUs, and each pod needs one of the zone of its CPUs. A device plugin offers them.
+
 The Job controller replaces a pod that its kubelet rejects, up to six times for each Job, which is the default.
 
 The binaries of kube-apiserver, etcd, kubelet, kube-controller-manager and kube-scheduler are needed.
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from functools import partial
 from math import inf
 from statistics import mean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +27,7 @@ import numpy as np
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.gang_ends import CONTAINER, gang_ends
-from benchmarks.gang_spans import GangSpan, gang_spans, working_cpus
+from benchmarks.gang_spans import GangSpan, gang_spans, working_amount
 from benchmarks.kueue_manager import running_kueue
 from benchmarks.live_jobs import ALONE, KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, job_manifest, peers, present
 from benchmarks.observed_pods import observe_pods
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from benchmarks.live_jobs import GangJob
-    from benchmarks.queue_outcome import Outcome
     from support.e2e.cluster import Cluster
+    from support.e2e.node import Node
     from support.live_cluster import LiveCluster
 
 sys.path.insert(0, str(PROJECT / "tests"))
@@ -52,6 +55,8 @@ _RESERVED_CPUS = "0,8"
 """One CPU of each zone, so that all zones have the same number of CPUs, as in the simulator."""
 _POLICY = "single-numa-node"
 _CPUS = NODES * _ZONES * _ZONE_CPUS
+_ZONE_GPUS = 2
+_GPUS = NODES * _ZONES * _ZONE_GPUS
 _MEMORY = "64Mi"
 """Memory of a pod. Only pods of the class Guaranteed get exclusive CPUs."""
 _MEMORY_QUOTA = "1Ti"
@@ -61,21 +66,47 @@ _LIMIT_FACTOR = 2.0
 """Jobs are watched for this multiple of the time in which they arrive."""
 
 
+class Case(NamedTuple):
+    """What the gangs request, and which resource is measured."""
+
+    resource: str
+    capacity: int
+    """Amount of the resource of all nodes."""
+    kinds: tuple[tuple[str, float, tuple[int, int], int], ...]
+    """Kinds of gangs: name, seconds between two of them, minimum and maximum of pods, and CPUs of a pod."""
+    gpus: int = 0
+    """GPUs of each pod."""
+
+    def used(self, job: GangJob) -> int:
+        """Return how much of the resource a gang uses."""
+        return job.pods * (self.gpus or job.cpus)
+
+    def requests(self, cpus: int) -> dict[str, Any]:
+        """Return what a pod requests apart from memory."""
+        from support.e2e.pods import GPU
+
+        return {"cpu": cpus, **({GPU: self.gpus} if self.gpus else {})}
+
+
+_CPU_CASE = Case("CPUs", _CPUS, (("small", 4.0, (1, 4), 3), ("medium", 10.0, (2, 6), 5), ("wide", 18.0, (4, 8), 7)))
+_GPU_CASE = Case("GPUs", _GPUS, (("small", 9.0, (1, 4), 3), ("medium", 15.0, (2, 6), 5), ("wide", 22.0, (4, 8), 7)), 1)
+
+
 class KubeletOutcome(NamedTuple):
     """The results of one run."""
 
     jobs: int
     spans: list[GangSpan]
     """Spans of the gangs that succeeded, sorted by submission."""
-    cpus: float
-    """Mean number of CPUs that worked while Jobs arrived."""
     rejected: int
     """Pods that a kubelet rejected."""
 
 
-def scenario_content(seconds: float, seed: int) -> Json:
+def scenario_content(case: Case, seconds: float, seed: int) -> Json:
     """Return a job file of gangs that arrive within `seconds` seconds."""
-    kinds = (("small", 4.0, [1, 4], 3), ("medium", 10.0, [2, 6], 5), ("wide", 18.0, [4, 8], 7))
+    from support.e2e.pods import GPU
+
+    gpus = {"resources": {GPU: _ZONES * _ZONE_GPUS}} if case.gpus else {}
     return {
         "name": "gangs",
         "seed": seed,
@@ -83,27 +114,30 @@ def scenario_content(seconds: float, seed: int) -> Json:
             "name": "workers",
             "levels": [{"name": "node", "count": NODES}],
             "kinds": [
-                {"name": "worker", "cpu": _ZONES * _ZONE_CPUS, "memory": "64Gi", "zones": _ZONES, "policy": _POLICY}
+                {
+                    "name": "worker", "cpu": _ZONES * _ZONE_CPUS, "memory": "64Gi", **gpus,
+                    "zones": _ZONES, "policy": _POLICY,
+                }
             ],
         },
         "jobs": [
             {
                 "name": name, "count": round(seconds / every), "every": {"exponential": every},
-                "pods": {"uniform": pods}, "requests": {"cpu": cpus},
+                "pods": {"uniform": list(pods)}, "requests": case.requests(cpus),
                 "run": {"loguniform": [8, 40]}, "overestimate": {"uniform": [2, 5]},
             }
-            for name, every, pods, cpus in kinds
+            for name, every, pods, cpus in case.kinds
         ],
     }  # fmt: skip
 
 
-def guaranteed_manifest(job: GangJob, holder: str) -> Json:
+def guaranteed_manifest(case: Case, job: GangJob, holder: str) -> Json:
     """Return a Job whose pods get exclusive CPUs, with the default number of replacements for failed pods.
 
     A deadline would count the time that peers need for replacements, so only the queue, which reads it, gets one.
     """
     manifest = job_manifest(job, holder)
-    amounts = {"cpu": str(job.cpus), "memory": _MEMORY}
+    amounts = {"memory": _MEMORY, **{name: str(amount) for name, amount in case.requests(job.cpus).items()}}
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     container.update(name=CONTAINER, resources={"requests": amounts, "limits": amounts})
     del manifest["spec"]["backoffLimit"]
@@ -112,18 +146,20 @@ def guaranteed_manifest(job: GangJob, holder: str) -> Json:
     return manifest
 
 
-def run(jobs: Sequence[GangJob], holder: str, window: float) -> KubeletOutcome:
+def run(case: Case, jobs: Sequence[GangJob], holder: str, window: float) -> KubeletOutcome:
     """Run all Jobs on a new cluster."""
-    with _running_nodes() as (cluster, live), _holding(cluster, live, holder), gang_ends(jobs, cluster.nodes) as ends:
-        pods = observe_pods(
-            jobs, live, _LIMIT_FACTOR * window, lambda job: guaranteed_manifest(job, holder), ends.observe
-        )
-    spans = gang_spans(jobs, pods)
-    return KubeletOutcome(len(jobs), spans, working_cpus(spans, 0, window), len(ends.rejected))
+    with (
+        _running_nodes(case) as (cluster, live),
+        _holding(case, cluster, live, holder),
+        gang_ends(jobs, cluster.nodes) as ends,
+    ):
+        manifest = partial(guaranteed_manifest, case, holder=holder)
+        pods = observe_pods(jobs, live, _LIMIT_FACTOR * window, manifest, ends.observe)
+    return KubeletOutcome(len(jobs), gang_spans(jobs, pods), len(ends.rejected))
 
 
 @contextlib.contextmanager
-def _running_nodes() -> Generator[tuple[Cluster, LiveCluster]]:
+def _running_nodes(case: Case) -> Generator[tuple[Cluster, LiveCluster]]:
     """Run kubelets with agents, and the controllers for Jobs."""
     from support.controller_manager import real_controller_manager
     from support.e2e.cluster import running_cluster
@@ -132,16 +168,25 @@ def _running_nodes() -> Generator[tuple[Cluster, LiveCluster]]:
 
     settings = Settings(topology=_POLICY, reserved_cpus=_RESERVED_CPUS)
     kubelets = {f"node-{index}": settings for index in range(NODES)}
-    with running_cluster(kubelets) as cluster, real_controller_manager(cluster.server):
+    prepare = _plug_gpus if case.gpus else None
+    with running_cluster(kubelets, prepare) as cluster, real_controller_manager(cluster.server):
         add_queue_kinds(cluster.server.admin)
         flags = ("--kubeconfig", str(cluster.kubeconfig))
         yield cluster, LiveCluster(cluster.server.admin, cluster.directory, flags, real=True)
 
 
+def _plug_gpus(node: Node) -> None:
+    from support.e2e.plugin import Device
+    from support.e2e.pods import GPU
+
+    node.plug(GPU, [Device(f"gpu-{zone}-{i}", (zone,)) for zone in range(_ZONES) for i in range(_ZONE_GPUS)])
+
+
 @contextlib.contextmanager
-def _holding(cluster: Cluster, live: LiveCluster, holder: str) -> Generator[None]:
+def _holding(case: Case, cluster: Cluster, live: LiveCluster, holder: str) -> Generator[None]:
     """Run the programs that start Jobs, and those that bind their pods."""
     from support.e2e.cluster import extending, scheduling
+    from support.e2e.pods import GPU
 
     with contextlib.ExitStack() as stack:
         if holder == VOLCANO:
@@ -150,7 +195,8 @@ def _holding(cluster: Cluster, live: LiveCluster, holder: str) -> Generator[None
             extender = stack.enter_context(extending(cluster)) if holder == QUEUE else None
             stack.enter_context(scheduling(cluster, extender=extender))
         if holder in {QUEUE, KUEUE}:
-            live.add_queue(_CPUS, topology=True, memory=_MEMORY_QUOTA)
+            more = {"memory": _MEMORY_QUOTA, **({GPU: str(_GPUS)} if case.gpus else {})}
+            live.add_queue(_CPUS, topology=True, more=more)
             stack.enter_context(running_kueue(live) if holder == KUEUE else live.controller())
         yield
 
@@ -166,20 +212,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--only", choices=HOLDERS)
+    parser.add_argument("--gpus", action="store_true", help="let each pod request a GPU")
     options = parser.parse_args(arguments)
     holders = [options.only] if options.only else present(HOLDERS)
     if reason := skip_reason() or absence(holders):
         return skip(reason)
-    scenario = read_scenario(scenario_content(options.seconds, options.seed))
+    case = _GPU_CASE if options.gpus else _CPU_CASE
+    scenario = read_scenario(scenario_content(case, options.seconds, options.seed))
     jobs = gang_jobs(scenario)
     window = jobs[-1].submitted
     ideal = simulated(scenario, jobs, DEFAULT_POLICY, window)
-    return show(table({holder: run(jobs, holder, window) for holder in holders}, ideal))
+    spans = {holder: run(case, jobs, holder, window) for holder in holders}
+    return show(table(case, window, spans, ideal.spans))
 
 
-def table(outcomes: Mapping[str, KubeletOutcome], ideal: Outcome) -> list[Row]:
+def table(case: Case, window: float, outcomes: Mapping[str, KubeletOutcome], ideal: Sequence[GangSpan]) -> list[Row]:
     """Return the results of the simulation and of each run, and the ratios of the queue to them."""
-    rows = [*_rows("simulated, without delays", ideal.cpus, ideal.spans)]
+    simulated_amount = working_amount(ideal, 0, window, case.used)
+    working = {holder: working_amount(outcome.spans, 0, window, case.used) for holder, outcome in outcomes.items()}
+    rows = [*_rows(case, "simulated, without delays", simulated_amount, ideal)]
     for holder, outcome in outcomes.items():
         ours, title = holder == QUEUE, TITLES[holder]
         complete = len(outcome.spans) == outcome.jobs
@@ -188,22 +239,22 @@ def table(outcomes: Mapping[str, KubeletOutcome], ideal: Outcome) -> list[Row]:
                 complete or not ours),
             Row("... pods rejected by kubelets", str(outcome.rejected), "0" if ours else "",
                 not (ours and outcome.rejected)),
-            *_rows("...", outcome.cpus, outcome.spans),
+            *_rows(case, "...", working[holder], outcome.spans),
         ]  # fmt: skip
     if QUEUE in outcomes:
-        rows.append(_ratio("CPUs that work / simulated", outcomes[QUEUE].cpus, ideal.cpus, MIN_OF_IDEAL))
+        rows.append(_ratio(f"{case.resource} that work / simulated", working[QUEUE], simulated_amount, MIN_OF_IDEAL))
     for peer in peers(outcomes):
-        rows.append(_ratio(f"... / {TITLES[peer]}", outcomes[QUEUE].cpus, outcomes[peer].cpus, 1.0))
+        rows.append(_ratio(f"... / {TITLES[peer]}", working[QUEUE], working[peer], 1.0))
     rows.append(load_row())
     return rows
 
 
-def _rows(title: str, cpus: float, spans: Sequence[GangSpan]) -> list[Row]:
+def _rows(case: Case, title: str, working: float, spans: Sequence[GangSpan]) -> list[Row]:
     """Return the rows that users feel; waits are those of Jobs that succeed."""
     separator = " " if title == "..." else ": "
     waits = [span.wait for span in spans] or [inf]
     return [
-        Row(f"{title}{separator}CPUs that work while Jobs come, of {_CPUS}", f"{cpus:.0f}"),
+        Row(f"{title}{separator}{case.resource} that work while Jobs come, of {case.capacity}", f"{working:.1f}"),
         Row("... wait until all pods run, mean", f"{mean(waits):.1f} s"),
         Row("... 95th percentile", f"{np.percentile(waits, 95):.1f} s"),
         Row("... longest", f"{max(waits):.1f} s"),
@@ -212,7 +263,7 @@ def _rows(title: str, cpus: float, spans: Sequence[GangSpan]) -> list[Row]:
 
 def _ratio(label: str, ours: float, other: float, least: float) -> Row:
     ratio = ours / other if other else inf
-    return Row(label, f"{ours:.0f} / {other:.0f} = {ratio:.2f}", f">= {least:g}", ratio >= least)
+    return Row(label, f"{ours:.1f} / {other:.1f} = {ratio:.2f}", f">= {least:g}", ratio >= least)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
@@ -27,7 +28,7 @@ from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
     from support.apiserver import RealServer
@@ -104,14 +105,23 @@ class LiveCluster(NamedTuple):
             self.api.post("/api/v1/nodes", node).ok()
             self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}}).ok()
 
-    def add_queue(self, cpus: int, *, topology: bool = False, preemption: Json | None = None, memory: str = "") -> None:
-        """Add a ClusterQueue with a quota and a LocalQueue `queue`; with `topology`, the queue places pods on nodes."""
+    def add_queue(
+        self,
+        cpus: int,
+        *,
+        topology: bool = False,
+        preemption: Json | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Add a ClusterQueue with a quota and a LocalQueue `queue`; with `topology`, the queue places pods on nodes.
+
+        `more`: quotas of other resources.
+        """
         if topology:
             self.create("topologies", "Topology", "nodes", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
         flavor = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"} if topology else {}
         self.create("resourceflavors", "ResourceFlavor", "all", flavor)
-        quotas = {"cpu": str(cpus), **({"memory": memory} if memory else {})}
-        spec = cluster_queue_spec(quotas, "all", preemption=preemption or {})
+        spec = cluster_queue_spec({"cpu": str(cpus), **more}, "all", preemption=preemption or {})
         self.create("clusterqueues", "ClusterQueue", "queue", spec)
         self.create(f"namespaces/{NAMESPACE}/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"})
 
