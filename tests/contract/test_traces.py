@@ -95,7 +95,7 @@ def test_other_policies_reproduce_the_separate_simulator(
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_default_loses_nothing_to_greedy(name: str) -> None:
-    """The bounds are in docs/concepts/backfill.md; no policy shortens the longest wait of Curie's sample by much."""
+    """The bounds are in docs/concepts/default-policy.md; no policy much shortens the longest wait of Curie's sample."""
     default, greedy, easy = (summary(name, policy) for policy in (DEFAULT_POLICY, "greedy", "easy"))
     assert default.wait_mean <= greedy.wait_mean
     assert default.wait_p95 <= min(easy.wait_p95, 1.25 * greedy.wait_p95)

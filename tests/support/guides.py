@@ -15,11 +15,11 @@ WAITS_BY_POLICY: dict[str, tuple[str, str, str]] = {
     )
 }
 """Mean wait and 95th percentile in hours, and longest wait in days, on the log KTH-SP2."""
-CONCEPTS = (PROJECT / "docs/concepts/backfill.md").read_text()
+DEFAULT_POLICY_PAGE = (PROJECT / "docs/concepts/default-policy.md").read_text()
 WAITS_BY_LOG: list[tuple[str, ...]] = re.findall(
     r"^\| ([\w ,-]*?) ?\| (greedy|EASY|default) \| ([\d.]+) (h|min) \| ([\d.]+) (?:h|min) "
     r"\| ([\d.]+) \| ([\d.]+) (d|h) \|$",
-    CONCEPTS,
+    DEFAULT_POLICY_PAGE,
     re.M,
 )
 """For each log, by policy: mean with its unit, 95th percentile, bounded slowdown, longest with its unit."""
