@@ -104,7 +104,7 @@ def _waits() -> Iterator[Row]:
         ):
             yield Row(what, f"{ratio:.2f}", f"<= {most:g}", ratio <= most)
         least = least_worst_wait(jobs, processors, ours.wait_max) / greedy.wait_max
-        yield Row("... no order can have less than", f"{least:.2f}")
+        yield Row("... lower bound of any order", f"{least:.2f}")
 
 
 def _peer(jobs: Sequence[LoggedJob], python: str | None) -> Iterator[Row]:

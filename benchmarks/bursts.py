@@ -1,7 +1,7 @@
 """CPUs in use after bursts on real kubelets: `python -m benchmarks.bursts [--bursts 6] [--seed 1]`.
 
 Each burst creates 24 pods of 6, 7, 9 or 10 CPUs at once. The four kubelets have 120 CPUs in zones of 14 and 16. The
-same bursts run under kube-scheduler without, then with the extender. The bound is the fullest packing of the zones
+same bursts run under kube-scheduler without, then with the extender. The bound is the best packing of the zones
 (benchmarks.packing, which measures hundreds of bursts in process). A burst is over once its pods reach the bound, or
 once nothing has changed for a while.
 
@@ -40,7 +40,7 @@ class BurstOutcome(NamedTuple):
     used: int
     """CPUs of running pods."""
     bound: int
-    """CPUs of the fullest packing."""
+    """CPUs of the best packing."""
     rejected: int
     """Pods that a kubelet rejected."""
     seconds: float
@@ -107,7 +107,7 @@ def _comparison(outcomes: Sequence[BurstOutcome]) -> list[Row]:
     loss = statistics.mean(1 - outcome.used / outcome.bound for outcome in outcomes)
     rejected = sum(outcome.rejected for outcome in outcomes)
     return [
-        Row("the fullest packing", " ".join(str(outcome.bound) for outcome in outcomes)),
+        Row("the best packing", " ".join(str(outcome.bound) for outcome in outcomes)),
         Row("with the extender: loss, mean", f"{loss:.2%}", f"<= {MAX_LOSS:.0%}", loss <= MAX_LOSS),
         Row("with the extender: pods rejected by kubelets", str(rejected), "0", rejected == 0),
     ]

@@ -209,7 +209,7 @@ def _comparison(results: Mapping[str, ChurnResult]) -> list[Row]:
     for name, result in results.items():
         if result is not ours:
             peer = statistics.mean(result.cpus)
-            rows.append(Row(f"... / those {_SCHEDULERS[name]}", f"{mean / peer:.2f}", ">= 1", mean >= peer))
+            rows.append(Row(f"... / {_SCHEDULERS[name]}", f"{mean / peer:.2f}", ">= 1", mean >= peer))
     return rows
 
 

@@ -90,7 +90,7 @@ def _calls(make: NodeSpec, core: set[int]) -> Iterator[Row]:
         for what, cpus, memory in (
             ("pods of one shape", [4], False),
             (f"pods of {SHAPES} shapes", small, True),
-            ("pods for which there is no node", [2 * make.cores + 2], False),
+            ("pods that fit on no node", [2 * make.cores + 2], False),
         ):
             times = _quietest(extender, names, cpus, other_memory=memory)
             late = times.quantile(0.99)
@@ -171,7 +171,7 @@ def _placing(count: int) -> Iterator[Row]:
     with real_cluster(TWO_ZONES, count) as cluster:
         if cluster is None:
             return
-        for percentage, what in ((0, "as many nodes as it likes"), (100, "all nodes")):
+        for percentage, what in ((0, "its default share of the nodes"), (100, "all nodes")):
             alone = bound_pods(cluster, PODS, percentage=percentage)
             rate = bound_pods(cluster, PODS, percentage=percentage, extended=True)
             yield Row(f"{count:,} nodes, {PODS:,} pods: kube-scheduler looks at {what}", f"{alone:.0f} pods/s")

@@ -73,7 +73,7 @@ def mispredictions() -> Iterator[Row]:
         rejections = sum(prediction.admitted and not prediction.predicted for prediction in firm)
         yield Row(f"wrong rejections from {name} report", f"{rejections}", "0", rejections == 0)
         unsaid = sum(prediction.predicted != prediction.admitted and not prediction.uncertain for prediction in guesses)
-        yield Row("... mistakes that are not said to be possible", f"{unsaid}")
+        yield Row("... mistakes without a stated uncertainty", f"{unsaid}")
 
 
 def _print(sources: dict[str, list[Prediction]]) -> None:

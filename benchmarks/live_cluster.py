@@ -372,7 +372,7 @@ def main() -> int:
             f"{result.sync:.1f} s", f"<= {MAX_SYNC:.0f} s", result.sync <= MAX_SYNC),
         Row("... resident memory", f"{result.resident >> 20} MiB", f"<= {MAX_RESIDENT >> 20} MiB",
             result.resident <= MAX_RESIDENT),
-        Row(f"... longest of {len(result.pauses)} collections of garbage, CPU", f"{pause:.0f} ms",
+        Row(f"... longest of {len(result.pauses)} garbage collections, CPU", f"{pause:.0f} ms",
             f"<= {MAX_PAUSE:.0f} ms", pause <= MAX_PAUSE),
         Row(f"... longest of {len(result.passes)} passes, CPU", f"{worst:.0f} ms", f"<= {MAX_PASS:.0f} ms",
             worst <= MAX_PASS),

@@ -3,7 +3,7 @@
 Each burst has 24 pods of 6, 7, 9 or 10 CPUs, for 4 nodes of two zones with 120 allocatable CPUs. The code of the
 extender runs in process, on a virtual clock. Pods are created one after another. The simulated kube-scheduler filters
 each of them once, in order. Bindings, admissions and reports follow later; admissions on one node happen in any order.
-The bound, the fullest packing of the zones, assumes knowledge of the whole burst.
+The bound, the best packing of the zones, assumes knowledge of the whole burst.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BurstResult(NamedTuple):
     used: int
     """CPUs that kubelets have allocated."""
     bound: int
-    """CPUs of the fullest packing."""
+    """CPUs of the best packing."""
     rejected: int
     """Pods that a kubelet rejected."""
     fitting: int

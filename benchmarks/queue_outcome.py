@@ -155,14 +155,14 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
         rows += [
             Row(f"{TITLES[holder]}: Jobs that succeed", f"{len(outcome.spans)} of {outcome.jobs}",
                 "all" if holder == QUEUE else "", len(outcome.spans) == outcome.jobs or holder != QUEUE),
-            Row(f"... CPUs that work while Jobs come, of {NODES * CPUS}; simulated",
+            Row(f"... CPUs in use while Jobs arrive, of {NODES * CPUS}; simulated",
                 f"{outcome.cpus:.0f}; {ideals[holder].cpus:.0f}"),
             Row("... wait until all pods run, mean; simulated", f"{mean(waits):.1f} s; {mean(ideal):.1f} s"),
             Row("... 95th percentile; simulated", f"{_p95(waits):.1f} s; {_p95(ideal):.1f} s"),
             Row("... longest; simulated", f"{max(waits):.1f} s; {max(ideal):.1f} s"),
-            Row("... from room for a gang until all its pods run, median", f"{median(outcome.from_room):.2f} s"),
+            Row("... from capacity for a gang until all its pods run, median", f"{median(outcome.from_room):.2f} s"),
             Row("... 95th percentile", f"{_p95(outcome.from_room):.2f} s"),
-            Row("... time in which there is room for a gang that waits", f"{outcome.room:.1f} s"),
+            Row("... time in which a waiting gang would fit", f"{outcome.room:.1f} s"),
         ]  # fmt: skip
     for peer in peers(outcomes):
         rows += _comparison(outcomes[QUEUE], outcomes[peer], TITLES[peer])
@@ -173,10 +173,10 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
 def _comparison(ours: Outcome, peer: Outcome, title: str) -> list[Row]:
     """Return the ratios of what users get; the queue should be better in each."""
     cpus = ours.cpus / peer.cpus
-    rows = [Row(f"{TITLES[QUEUE]} / {title}: CPUs that work", f"{cpus:.2f}", ">= 1", cpus >= 1)]
+    rows = [Row(f"{TITLES[QUEUE]} / {title}: CPUs in use", f"{cpus:.2f}", ">= 1", cpus >= 1)]
     for label, values, peer_values in (
         ("... mean wait", _waits(ours), _waits(peer)),
-        ("... time from room to running, mean", ours.from_room, peer.from_room),
+        ("... time from capacity to running, mean", ours.from_room, peer.from_room),
     ):
         ratio = mean(values) / mean(peer_values)
         rows.append(Row(label, f"{ratio:.2f}", "<= 1", ratio <= 1))

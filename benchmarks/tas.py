@@ -136,7 +136,7 @@ def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
             again.append(times[0])
             first.append(times[1])
         ours, anew = statistics.median(again), statistics.median(first)
-        title = f"{size:,} pods, {what}, {FEW} hosts changed: computed anew / cached, CPU"
+        title = f"{size:,} pods, {what}, {FEW} hosts changed: recomputed / cached, CPU"
         yield Row(title, f"{anew:.1f} ms / {ours:.2f} ms = {anew / ours:.0f}", f">= {KEPT}", anew / ours >= KEPT)
 
 
@@ -181,7 +181,7 @@ def _plans(nodes: NodeInfoTable) -> Iterator[Row]:
     ):
         plan, after = _plan(nodes, request, states if known else None)
         yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {MAX_MS:,} ms", plan <= MAX_MS)
-        what = " (the first refusal reads all kubelets once more, as if idle)" if known else ""
+        what = " (the first rejection evaluates all kubelets again, as idle)" if known else ""
         yield Row(f"... and a next one that is rejected{what}", f"{after:.0f} ms")
 
 

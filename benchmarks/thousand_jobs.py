@@ -247,7 +247,7 @@ def table(case: Case, results: Mapping[str, ServiceResult], speed: float) -> lis
             Row("... Jobs that fail at their deadlines", f"{result.failed:,}"),
             Row("... makespan, and divided by the simulated one", _makespan_text(case, result),
                 f"<= {MAX_RATIO}" if target else "", ratio <= MAX_RATIO or not target),
-            Row("... CPUs that gangs hold in part, mean", f"{result.partial:.0f}"),
+            Row("... CPUs held by partly started gangs, mean", f"{result.partial:.0f}"),
         ]  # fmt: skip
     times = ", ".join(f"{moment:.0f}" for moment in moments)
     ends = {"simulated": case.simulated, **{name: result.done for name, result in results.items()}}
