@@ -139,7 +139,7 @@ def _next_member(tar: TarFile, path: str) -> TarInfo | None:
     try:
         return tar.next()
     except tarfile.ReadError as error:
-        raise RootError(f"root {path}: not a complete archive: cut off or damaged") from error
+        raise RootError(f"root {path}: not a complete archive: truncated or damaged") from error
 
 
 def _below_root(path: str, contents: list[tuple[str, bytes | str | None]]) -> Iterator[tuple[str, bytes | str | None]]:

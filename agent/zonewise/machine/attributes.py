@@ -44,7 +44,7 @@ class Attributes:
         if lacking := sorted(name for name in expected if name not in self.names):
             shown = first_few(lacking, _SHOWN)
             unknown = "it is unknown" if len(lacking) == 1 else "they are unknown"
-            self.read.problem(self.path, f"lacks {shown}", f"{unknown} of {self.what}")
+            self.read.problem(self.path, f"lacks {shown}", f"{unknown} for {self.what}")
 
     def text(self, name: str, field: str, rule: str = _AS_PRINTED) -> str | None:
         """Return an attribute's text; None if it is not listed, cannot be read or is empty."""

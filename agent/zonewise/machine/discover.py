@@ -104,7 +104,7 @@ def _collect(collector: Collector, read: Reader, machine: Machine) -> tuple[Mach
         return machine, "no data", str(nothing)
     except Exception as error:  # noqa: BLE001 -- the top of the loop: a defect in one collector must not cost the others
         detail = f"{type(error).__name__}: {error}"
-        read.problem("", f"collector {collector.name} failed: {detail}", "nothing of what it discovers")
+        read.problem("", f"collector {collector.name} failed: {detail}", "its facts are unknown")
         return machine, "failed", detail
 
 

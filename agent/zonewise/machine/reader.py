@@ -145,7 +145,7 @@ class Reader:
         if not text.isprintable() and "\n" not in text and "\t" not in text:
             self.problem(path, f"is not text: {_shown(text)}")
         elif self._is_cut(path, content):
-            self.problem(path, f"is cut short: {_shown(text)} has no line end")
+            self.problem(path, f"is truncated: {_shown(text)} has no newline")
         self.source(fact, path, text, rule)
         return text
 
@@ -201,7 +201,7 @@ class Reader:
                 self.problem(path, f"contains {text!r}" if text else "is empty", lost)
             return None
         if self._is_cut(path, content):
-            self.problem(path, f"is cut short: {_shown(text)} has no line end", lost)
+            self.problem(path, f"is truncated: {_shown(text)} has no newline", lost)
             return None
         try:
             value = parse(text)

@@ -34,7 +34,7 @@ def _lines(problems: Sequence[Problem], width: int) -> list[Line]:
     files = len({problem.path for problem in problems})
     texts = [clean(first.problem)]
     if first.used:
-        texts.append(f"used instead: {clean(first.used)}")
+        texts.append(f"fallback: {clean(first.used)}")
     if len(problems) > 1:
         texts.append(f"({format_count(files, 'file')} like this)" if files > 1 else f"({len(problems)} times)")
     body = [line for text in texts for line in wrap([("", text)], width - 2, indent=0)]

@@ -119,7 +119,7 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
             else ()
         ),
         *((f"{format_count(left_out, 'software network device')} not shown",) if left_out else ()),
-        *((f"{format_count(problems, 'problem')} in what was read",) if problems else ()),
+        *((f"{format_count(problems, 'problem')} with the sources",) if problems else ()),
     )
 
 

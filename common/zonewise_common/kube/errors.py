@@ -3,7 +3,7 @@
     KubeError
         ConfigError             no configuration of a server, or a damaged one
         TransportError          no response: connection refused, reset, timed out, certificate not trusted
-            BadResponse         a response that breaks the API's rules: no JSON, cut short
+            BadResponse         a response that breaks the API's rules: no JSON, truncated
         ApiError                a response with a Status of failure
             Unauthorized        401
             Forbidden           403

@@ -219,7 +219,7 @@ def _body(response: ServerResponse) -> bytes:
     except TimeoutError as error:
         raise TransportError("the response did not end in time") from error
     except _READ_ERRORS as error:
-        raise BadResponse(f"the response was cut short: {_detail(error)}") from error
+        raise BadResponse(f"the response was truncated: {_detail(error)}") from error
     finally:
         response.release()
 

@@ -128,7 +128,7 @@ def _read_body(reader: BufferedIOBase, headers: dict[str, str]) -> bytes:
     length = int(text)
     body = reader.read(length) if length else b""
     if len(body) < length:
-        raise BadRequest("the body is cut short")
+        raise BadRequest("the body is truncated")
     return body
 
 

@@ -113,7 +113,7 @@ def test_a_truncated_number_is_not_used() -> None:
     whole = {f"{SYSTEM}/cpu/possible".replace("/", "__"): b"0-3\n"}
     read = reader(**whole, sys__devices__system__node__node0__x=b"12")
     assert read.integer(f"{SYSTEM}/node/node0/x") is None
-    assert "cut short" in read.problems[0].problem
+    assert "truncated" in read.problems[0].problem
 
 
 def test_a_tree_without_line_ends_is_used() -> None:

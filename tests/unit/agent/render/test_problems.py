@@ -24,14 +24,14 @@ def test_no_problems_no_text() -> None:
 def test_equal_problems_are_listed_once() -> None:
     """128 files with the same problem are one entry with a count; another problem is another entry."""
     problems = [Problem(CORE.format(cpu), f"is empty: the core of CPU {cpu} is unknown") for cpu in range(128)]
-    problems.append(Problem("/proc/cpuinfo", "is cut short", "/sys/devices/system/cpu/online"))
+    problems.append(Problem("/proc/cpuinfo", "is truncated", "/sys/devices/system/cpu/online"))
     assert render_problems(Machine(problems=tuple(problems)), 80) == (
         "/sys/devices/system/cpu/cpu0/topology/core_id\n"
         "  is empty: the core of CPU 0 is unknown\n"
         "  (128 files like this)\n"
         "/proc/cpuinfo\n"
-        "  is cut short\n"
-        "  used instead: /sys/devices/system/cpu/online"
+        "  is truncated\n"
+        "  fallback: /sys/devices/system/cpu/online"
     )
 
 

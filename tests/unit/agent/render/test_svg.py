@@ -237,7 +237,7 @@ def test_memory_without_cpus_is_in_the_nearest_box() -> None:
 def test_problems_are_counted() -> None:
     """The picture notes that the source was damaged; the list of problems has the details."""
     machine = small_vm()._replace(problems=(Problem("/a", "is empty"), Problem("/b", "is empty")))
-    assert "2 problems in what was read" in texts_in(machine)
+    assert "2 problems with the sources" in texts_in(machine)
 
 
 def test_an_empty_machine_has_a_picture() -> None:

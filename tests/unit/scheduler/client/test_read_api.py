@@ -100,7 +100,7 @@ class DamagedTransport:
 @pytest.mark.parametrize(
     "body",
     [b"\x1f\x8bother", gzip.compress(b"{}")[:-9], gzip.compress(b"{}")[:10] + b"\xff" * 20, gzip.compress(b"[]")],
-    ids=["no gzip", "cut short", "no deflate", "no object"],
+    ids=["no gzip", "truncated", "no deflate", "no object"],
 )
 def test_a_damaged_body(body: bytes) -> None:
     with pytest.raises(ReadApiUnavailable, match="its response is not a JSON object"):

@@ -59,7 +59,12 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         raise NoData(f"no caches below /{CPU}, nor in a device tree")
     caches.sort(key=lambda reading: (reading.cache.cpus.first(), reading.cache.level, reading.cache.type))
     for number, reading in enumerate(caches if read.sources is not None else ()):
-        read.source(f"caches.{number}", reading.path, reading.cache.cpus, "level, type and size are in files beside it")
+        read.source(
+            f"caches.{number}",
+            reading.path,
+            reading.cache.cpus,
+            "level, type and size are in files of the same directory",
+        )
     return machine._replace(caches=tuple(reading.cache for reading in caches))
 
 
@@ -75,7 +80,9 @@ class _SysfsCaches:
         lacking = CpuSet(cpu for cpu, indexes in self.lists.items() if not indexes)
         if lacking and lacking != cpus.online:
             path = f"{CPU}/cpu{lacking.first()}/cache"
-            read.problem(path, "is empty or missing", f"no caches of CPUs {shown(lacking)} but those of other CPUs")
+            read.problem(
+                path, "is empty or missing", f"only the caches that other CPUs share with CPUs {shown(lacking)}"
+            )
 
     def all(self) -> list[_CacheReading]:
         """Return all caches without duplicates."""
@@ -95,7 +102,7 @@ class _SysfsCaches:
         path = f"{CPU}/cpu{cpu}/cache"
         names = tuple(name for name in self.read.names(path) if name.startswith(_INDEX))[:_MAX_INDEX]
         if names != tuple(f"{_INDEX}{number}" for number in range(len(names))):
-            self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that are there")
+            self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that exist")
         return names
 
     def with_index(self, index: str, cpus: CpuSet) -> list[_CacheReading]:

@@ -40,7 +40,7 @@ def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
     before = len(read.problems)
     allowed = _cgroup_cpus(read) or _status_cpus(read)
     if allowed is not None:
-        read.note_used(before, f"CPUs {shown(allowed)}, as another file says")
+        read.note_used(before, f"CPUs {shown(allowed)}, from another file")
         return allowed & online
     if len(read.problems) > before:
         return None

@@ -59,7 +59,7 @@ def _named(read: Reader, online: CpuSet) -> dict[int, str]:
     left = online - CpuSet(pmus)
     if pmus and left:
         unlisted_pmus = [pmu for pmu in _PMUS if pmu not in names and pmu != _LOW_POWER]
-        used = f"{unlisted_pmus[0]}, which no CPU is listed for" if len(unlisted_pmus) == 1 else "their kind is unknown"
+        used = f"{unlisted_pmus[0]}, for which no CPU is listed" if len(unlisted_pmus) == 1 else "their kind is unknown"
         read.problem(f"sys/devices/{(unlisted_pmus or [_CORE])[0]}/cpus", f"does not list CPUs {shown(left)}", used)
         pmus |= dict.fromkeys(left, unlisted_pmus[0]) if len(unlisted_pmus) == 1 else {}
     return pmus if len(set(pmus.values())) > 1 else {}
@@ -136,7 +136,7 @@ def _explain(
     capacities: dict[int, int],
     cores: tuple[Core, ...],
 ) -> None:
-    rule = "CPUs alike in PMU, design, capacity, highest and base frequency; the weakest kind is for efficiency"
+    rule = "CPUs with equal PMU, design, capacity, highest and base frequency; the weakest kind is the efficient one"
     for number, kind in enumerate(cpu_kinds):
         cpu = kind.cpus.first()
         file = CAPACITY if cpu in capacities else "cpufreq" if cpu in limits else "topology"

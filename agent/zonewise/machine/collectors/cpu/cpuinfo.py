@@ -74,7 +74,7 @@ def read_cpuinfo(read: Reader) -> CpuInfo:
         read.problem(PATH, "is not UTF-8 text", "its bytes, escaped")
         text = content.decode("utf-8", "backslashreplace")
     if not content.endswith(b"\n"):
-        read.problem(PATH, "is cut short: it has no line end", "the part that is there")
+        read.problem(PATH, "is truncated: it has no newline", "the part before the cut")
     cpuinfo = parse_cpuinfo(text)
     if not cpuinfo.own and not cpuinfo.common:
         read.problem(PATH, "describes no processor", "the model of the processor is unknown")

@@ -84,9 +84,9 @@ def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: Cpu
     if not listed:
         online = _online_by_directory(read, directories) if directories else CpuSet(info.own)
         if not online:
-            read.problem(CPU, "lists no CPUs", "no fact of CPUs is known")
+            read.problem(CPU, "lists no CPUs", "nothing is known about CPUs")
             raise NoData(f"no CPUs: neither /{CPU} nor /{PATH} lists any")
-        path, rule = (CPU, "directories whose file online does not say 0") if directories else (PATH, "its processors")
+        path, rule = (CPU, "directories whose file online is not 0") if directories else (PATH, "its processors")
         read.source("cpus.online", path, online, rule)
         for number in range(before, len(read.problems)):
             read.problems[number] = read.problems[number]._replace(used=f"CPUs {shown(online)}: {rule} (/{path})")
@@ -136,7 +136,7 @@ def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSe
     known = homeless & present if present is not None else EMPTY
     if known:
         read.problem(
-            _ONLINE, f"lists CPUs {shown(known)}, which have no directory", "the list: cpu/present has them too"
+            _ONLINE, f"lists CPUs {shown(known)}, which have no directory", "the list, since cpu/present also has them"
         )
     if invented := homeless - known:
         read.problem(_ONLINE, f"lists CPUs {shown(invented)}, which do not exist", "the CPUs with a directory")
@@ -148,7 +148,7 @@ def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
     unlisted = CpuSet(cpu for cpu in candidates if _online_state(read, f"{CPU}/cpu{cpu}/online"))
     if unlisted:
         read.problem(
-            _ONLINE, f"leaves out CPUs {shown(unlisted)}, which say that they are online", "the data of the CPUs"
+            _ONLINE, f"omits CPUs {shown(unlisted)}, whose own files say that they are online", "the files of the CPUs"
         )
     return unlisted
 
@@ -156,7 +156,7 @@ def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
 def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
     missing = online - CpuSet(info.own)
     if info.own and missing:
-        read.problem(PATH, f"describes no CPUs {shown(missing)}", "the lines of the others")
+        read.problem(PATH, f"does not describe CPUs {shown(missing)}", "the lines of the other CPUs")
     read.source("model", PATH, len(info.own), "the lines of the first CPU")
     model = cpu_model(info, online)
     return model._replace(leaves=read_cpuid(online.first())) if read.files.live and online else model
@@ -169,8 +169,8 @@ def _byte_order(read: Reader, architecture: str | None) -> str | None:
         return byte_order
     known = "little" if architecture in _LITTLE else "big" if architecture in _BIG else None
     if byte_order is not None:
-        read.problem(path, f"contains {byte_order[:60]!r}", f"{known or 'unknown'}, by the architecture")
-    read.source("byte_order", path, architecture, "by the architecture")
+        read.problem(path, f"contains {byte_order[:60]!r}", f"{known or 'unknown'}, from the architecture")
+    read.source("byte_order", path, architecture, "from the architecture")
     return known
 
 

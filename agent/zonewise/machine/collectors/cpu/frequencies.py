@@ -81,7 +81,7 @@ def _together(read: Reader, path: str, cpu: int) -> CpuSet:
     try:
         related = CpuSet.parse_list(",".join(text.split()))
     except ValueError:
-        read.problem(path, f"is not a list of CPUs: {text[:60]!r}", "the frequencies of each CPU by itself")
+        read.problem(path, f"is not a list of CPUs: {text[:60]!r}", "the frequencies of each CPU separately")
         return CpuSet((cpu,))
     return related | CpuSet((cpu,))
 

@@ -31,7 +31,12 @@ def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     mode = read.integer(_DISPATCHING, fact="mainframe.dispatching", rule="0 is horizontal, 1 vertical", needed=needed)
     if mode is not None and mode not in _MODES:
         read.problem(_DISPATCHING, f"contains {mode}", f"{needed} is unknown")
-    read.source("mainframe", "proc/cpuinfo", machine_type, "machine = of a processor, and the caches listed there")
+    read.source(
+        "mainframe",
+        "proc/cpuinfo",
+        machine_type,
+        "the value of machine in a processor's line, and the caches listed there",
+    )
     mainframe = Mainframe(
         machine_type,
         None if mode is None else _MODES.get(mode),
@@ -42,7 +47,7 @@ def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     match = _TOPOLOGY.search("\n".join(line.rstrip() for line in text.split("\n")))
     if match is None:
         if text and "Manufacturer:" not in text:
-            read.problem(_SYSINFO, "is not what s390 prints there", "how many sockets the machine has is unknown")
+            read.problem(_SYSINFO, "is not in the format of s390", "how many sockets the machine has is unknown")
         return mainframe
     drawers, books, sockets, cores = (int(level) for level in match.groups())
     for name in ("drawers", "books_per_drawer", "sockets_per_book", "cores_per_socket"):

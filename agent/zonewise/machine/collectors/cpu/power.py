@@ -53,7 +53,7 @@ def _pstate(read: Reader) -> tuple[str | None, bool | None]:
     if mode is not None and mode not in _MODES:
         read.problem(f"{PSTATE}/status", f"contains {mode[:60]!r}, which is not a mode", "power.pstate is unknown")
         mode = None
-    no_turbo = None if mode == "off" else driver.integer("no_turbo", "turbo", highest=1, rule="1 is no turbo")
+    no_turbo = None if mode == "off" else driver.integer("no_turbo", "turbo", highest=1, rule="1 means no turbo")
     return mode, None if no_turbo is None else not no_turbo
 
 

@@ -125,7 +125,7 @@ def _report_straddling(read: Reader, packages: _Packages, cores: list[TopologyOb
 
 
 def _explain(read: Reader, **levels: list[TopologyObject]) -> None:
-    rule = "the CPUs that the first of them shares it with; id, package and zone from files of that CPU"
+    rule = "the CPUs with which the first of them shares it; id, package and zone are in files of that CPU"
     for field, objects in levels.items() if read.sources is not None else ():
         for number, item in enumerate(objects):
             read.source(f"{field}.{number}", item.path, item.cpus, rule)

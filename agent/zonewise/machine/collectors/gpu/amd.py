@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PLATFORM = "sys/devices/platform"
 _PARTITION_DEVICE = re.compile(r"amdgpu_xcp_\d{1,4}")
 _RENDER_NODE = re.compile(r"renderD(\d{1,4})")
-_UUID_RULE = "GPU- and the unique id in 16 hexadecimal digits, as ROCm names it"
+_UUID_RULE = "GPU- and the unique id in 16 hexadecimal digits, as in ROCm"
 _FUNCTION = re.compile(r"\.[0-7]$")
 
 _WITNESSES = {
@@ -76,7 +76,7 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
 
 
 def _listed(read: Reader, address: str) -> Gpu:
-    read.problem(DEVICES, f"lists nothing, and the driver has a GPU at {address}", "the data of the driver")
+    read.problem(DEVICES, f"lists nothing, although the driver has a GPU at {address}", "the driver's data")
     read.source(f"gpus.{address}", KFD, address, "domain and location_id of its node")
     return Gpu(address, None, "amd", None, None, None, AMDGPU, None, None, None)
 
@@ -89,11 +89,15 @@ def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[
         first = _FUNCTION.sub(".0", node.address)
         address = node.address if node.address in addresses else first
         if pci_is_known and address not in addresses:
-            read.problem(f"{node.path}/properties", f"names a GPU at {node.address}: PCI has none", "nothing of it")
+            read.problem(
+                f"{node.path}/properties",
+                f"names a GPU at {node.address}, which PCI does not list",
+                "the node is ignored",
+            )
             continue
         known = by_address.setdefault(address, _Compute([]))
         if known.nodes and node.unique_id != known.first.unique_id:
-            what = f"is another GPU at {address} than node {known.first.node}"
+            what = f"describes another GPU at {address} than node {known.first.node} does"
             read.problem(f"{node.path}/properties", what, f"node {known.first.node}")
             continue
         known.nodes.append(node)
@@ -196,7 +200,9 @@ def _architecture(target: str | None) -> str | None:
 
 def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, ...]:
     devices = _partition_devices(read)
-    read.source(f"{fact}.partitions", KFD, len(compute.nodes), "its nodes: the same place, the same unique_id")
+    read.source(
+        f"{fact}.partitions", KFD, len(compute.nodes), "its nodes: those with the same PCI address and unique_id"
+    )
     return tuple(
         Partition(number, node.minor, node.memory, node.compute_units, node.simds, devices.get(node.minor))
         for number, node in enumerate(compute.nodes)

@@ -29,7 +29,7 @@ def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the 
     """Return a number that cannot be negative; None if the file is absent or contains anything else."""
     number = read.integer(path, fact=fact, rule=rule)
     if number is not None and number < 0:
-        read.problem(path, f"contains {number}", "nothing of it")
+        read.problem(path, f"contains {number}", "the number is unknown")
         return None
     return number
 

@@ -109,10 +109,10 @@ def _vendor(function: PciFunction, is_listed: bool) -> str | None:
 def _gpu(read: Reader, function: PciFunction, vendor: str, is_listed: bool) -> Gpu:
     address = function.address
     fact, path = f"gpus.{address}", f"{DEVICES}/{address}"
-    rule = "a display controller (PCI class 03) or processing accelerator (12) of a maker of GPUs, or driven as a GPU"
+    rule = "a display controller (PCI class 03) or accelerator (12) of a GPU vendor, or a device with a GPU driver"
     read.source(fact, f"{path}/class", function.pci_class, rule)
     if function.zone is not None:
-        read.source(f"{fact}.zone", path, function.zone, f"the zone of its PCI function, by {function.zone_source}")
+        read.source(f"{fact}.zone", path, function.zone, f"the zone of its PCI function, from {function.zone_source}")
     if function.memory_zone is not None:
         read.source(f"{fact}.memory_zone", path, function.memory_zone, "the zone that belongs to its PCI function")
     driver = function.driver
@@ -134,10 +134,10 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
         if not own:
             continue
         loaded = [module for module in modules if module in (machine.kernel.modules or ())]
-        remedy = f"{loaded[0]} is loaded and does not drive it" if loaded else f"load {' or '.join(modules)}"
+        remedy = f"{loaded[0]} is loaded, but not bound to it" if loaded else f"load {' or '.join(modules)}"
         shown = first_few(own, _SHOWN)
         what = f"{len(own)} {vendor} GPU{'s' if len(own) > 1 else ''} ({shown}) without a driver: {remedy}"
-        read.problem(DEVICES, what, "the data of PCI")
+        read.problem(DEVICES, what, "the PCI data")
 
 
 def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
@@ -150,7 +150,7 @@ def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone,
     fact, path = f"gpus.{gpu.address}", f"{DEVICES}/{gpu.address}"
     near = [zone.id for zone in zones if zone.cpus and zone.id in (nvml_gpu.memory_affinity or ())]
     if gpu.zone is None and len(near) == 1:
-        rule = "NVML nvmlDeviceGetMemoryAffinity, since the kernel knows no zone of it"
+        rule = "NVML nvmlDeviceGetMemoryAffinity, since the kernel knows no zone for it"
         read.source(f"{fact}.zone", path, near[0], rule)
         gpu = gpu._replace(zone=near[0])
     own = [zone.id for zone in zones if not zone.cpus and zone.id == nvml_gpu.numa_node]

@@ -128,7 +128,7 @@ def _properties(read: Reader, path: str, what: str, needed: tuple[str, ...]) -> 
     numbers = dict(_numbers(read, path, lines))
     lacking = [name for name in needed if name not in numbers]
     if rest or lacking:
-        wrong = "is cut short" if rest else f"lacks {', '.join(lacking)}"
+        wrong = "is truncated" if rest else f"lacks {', '.join(lacking)}"
         read.problem(path, wrong, f"{what} is unknown" if lacking else "its complete lines")
     return {} if lacking else numbers
 

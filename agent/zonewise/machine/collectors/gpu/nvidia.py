@@ -124,12 +124,12 @@ def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) 
         try:
             facts = from_json(content.decode("utf-8"))
         except ValueError as error:
-            read.problem(path, f"is not whole: {str(error)[:120]}", _USED)
+            read.problem(path, f"is incomplete: {str(error)[:120]}", _USED)
             return path, None
     if facts is None:
         return path, None
     uncounted = facts.absent.get("gpus")
-    problem = facts.problem or (f"NVML does not count the GPUs: {uncounted}" if uncounted else None)
+    problem = facts.problem or (f"NVML does not report the number of GPUs: {uncounted}" if uncounted else None)
     if problem is not None:
         read.problem(path, problem, _USED)
         return path, None
@@ -161,7 +161,7 @@ class _NvmlReport:
         name = gpu.address or nvml_gpu.uuid or "a GPU"
         for fault in nvml_gpu.faults[:1]:
             more = f" and {len(nvml_gpu.faults) - 1} more faults" if len(nvml_gpu.faults) > 1 else ""
-            self._read.problem(self._path, f"GPU {name}: {fault}{more}", "what else is known of it")
+            self._read.problem(self._path, f"GPU {name}: {fault}{more}", "its other facts")
         if gpu.address is not None:
             record_sources(self._read, f"gpus.{gpu.address}", nvml_gpu, self._facts, self._path)
         return describe_gpu(gpu, nvml_gpu, self._facts)
@@ -173,7 +173,7 @@ class _NvmlReport:
         if self._is_hidden(gpu, listed):
             return gpu._replace(state="hidden")
         self._read.problem(
-            f"{DEVICES}/{gpu.address}", f"is bound to {_DRIVER}, and NVML does not list it: the driver has lost it, or"
+            f"{DEVICES}/{gpu.address}", f"is bound to {_DRIVER}, but NVML does not list it: the driver has lost it, or"
             " could not start it", _USED,
         )  # fmt: skip
         return gpu._replace(state="lost")
@@ -190,7 +190,7 @@ class _NvmlReport:
     def unlisted_by_pci(self, nvml_gpu: NvmlGpu) -> Gpu:
         """Return a GPU that NVML lists and PCI does not."""
         name = nvml_gpu.address or nvml_gpu.uuid
-        self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "the data of NVML")
+        self._read.problem(self._path, f"NVML lists GPU {name}, but PCI does not", "NVML's data")
         gpu = Gpu(nvml_gpu.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
         if nvml_gpu.address is not None:
             self._read.source(f"gpus.{nvml_gpu.address}", self._path, nvml_gpu.address, "NVML nvmlDeviceGetPciInfo")
@@ -209,7 +209,7 @@ def _driver_version(read: Reader) -> str | None:
     text = content.decode("utf-8", "backslashreplace")
     if match := _VERSION.search(text):
         return match[1]
-    read.problem(path, f"names no version: {text[:60]!r}", "the driver's version is unknown")
+    read.problem(path, f"contains no version: {text[:60]!r}", "the driver's version is unknown")
     return None
 
 
@@ -227,7 +227,7 @@ def _information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, 
     every = set[str]().union(*printed_by_address.values())
     for address, printed in printed_by_address.items():
         if lacking := sorted(every - set(printed)):
-            what = f"contains nothing of {', '.join(lacking)}" if printed else "contains nothing"
+            what = f"lacks {', '.join(lacking)}" if printed else "contains nothing"
             read.problem(
                 _information_path(address), what, f"its facts about {address} are unknown, or come from other sources"
             )
@@ -250,6 +250,6 @@ def _printed(read: Reader, path: str) -> dict[str, str]:
     parts = [line.partition(":") for line in lines]
     fields = {name.strip(): value.strip() for name, colon, value in parts if colon}
     if rest or not fields:
-        wrong = "is cut short" if fields else f"is not information: {rest[:60]!r}"
-        read.problem(path, wrong, "its complete lines" if fields else "nothing of it")
+        wrong = "is truncated" if fields else f"is not information: {rest[:60]!r}"
+        read.problem(path, wrong, "its complete lines" if fields else "the file is ignored")
     return fields

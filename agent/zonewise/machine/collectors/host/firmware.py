@@ -149,7 +149,7 @@ def _attribute(read: Reader, directory: str, name: str, field: str) -> str | Non
     if not text.isprintable():
         read.problem(path, f"is not text: {text[:60]!r}", f"{fact} is unknown")
         return None
-    read.source(fact, path, text, "as in the firmware, without blanks at both ends")
+    read.source(fact, path, text, "as in the firmware, without leading and trailing blanks")
     return text
 
 
@@ -162,7 +162,9 @@ def _device_tree(read: Reader) -> Firmware | None:
         model = _strings(read.raw(f"{directory}/model"))
         if compatible or model:
             read.source("firmware.product", f"{directory}/model", ", ".join(model), "the model of the device tree")
-            read.source("firmware.compatible", f"{directory}/compatible", ", ".join(compatible), "names, parted by NUL")
+            read.source(
+                "firmware.compatible", f"{directory}/compatible", ", ".join(compatible), "names, separated by NUL"
+            )
             return Firmware(product=model[0] if model else None, compatible=compatible)
     return None
 
@@ -181,8 +183,8 @@ def _power(read: Reader, firmware: Firmware) -> Firmware:
     platform = lines.get("platform") or None
     # "machine" begins with the platform ("PowerNV 8335-GTW") or the firmware's type ("CHRP IBM,9179-MHB")
     product = firmware.product or lines.get("machine") or lines.get("model") or None
-    read.source("firmware.platform", CPUINFO, platform, "platform, behind the lines of the CPUs")
-    read.source("firmware.product", CPUINFO, product, "machine or else model, behind the lines of the CPUs")
+    read.source("firmware.platform", CPUINFO, platform, "platform, after the lines of the CPUs")
+    read.source("firmware.product", CPUINFO, product, "machine, otherwise model, after the lines of the CPUs")
     return firmware._replace(platform=platform, product=product)
 
 
@@ -197,7 +199,7 @@ def _mainframe(read: Reader) -> Firmware | None:
     model = " ".join(fields.get("Model", "").split())
     product = " ".join(part for part in (fields.get("Type", ""), model) if part)
     read.source("firmware.vendor", SYSINFO, fields.get("Manufacturer"), "Manufacturer")
-    read.source("firmware.product", SYSINFO, product, "Type, and Model: that of the capacity and that of the hardware")
+    read.source("firmware.product", SYSINFO, product, "Type and Model, both of the capacity and of the hardware")
     return Firmware(vendor=fields.get("Manufacturer"), product=product or None)
 
 
@@ -208,7 +210,7 @@ def _product(read: Reader, firmware: Firmware) -> str | None:
     if len(named) == 2 and named[1].lower().startswith(named[0].lower()):
         named = named[1:]
     text = " ".join(named) or None
-    read.source("product", DMI[0], text, "vendor and product of the firmware, without what stands for no name")
+    read.source("product", DMI[0], text, "vendor and product of the firmware, without placeholders")
     return text
 
 

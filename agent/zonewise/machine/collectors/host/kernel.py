@@ -99,7 +99,7 @@ def _uname(read: Reader) -> dict[str, str]:
     pairs = (line.partition(": ") for line in content.decode("utf-8", "replace").split("\n"))
     fields = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
     if not fields or not content.endswith(b"\n"):
-        read.problem(UNAME, "is cut short" if fields else "contains nothing", "other sources")
+        read.problem(UNAME, "is truncated" if fields else "contains nothing", "other sources")
     return fields
 
 
@@ -107,7 +107,7 @@ def _release_or_version(sources: _Sources, parameter: str, key: str, fact: str, 
     """Return a sysctl of the kernel, else the value from /proc/version, else that from uname."""
     value = _parameter(sources, parameter, fact)
     if value is None and by_banner is not None:
-        sources.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
+        sources.read.source(fact, VERSION, by_banner, "after Linux version, or from # on")
         return by_banner
     return value or _uname_value(sources, key, fact)
 
@@ -136,9 +136,9 @@ def _huge_page_sizes(read: Reader) -> tuple[int, ...]:
     directory = HUGEPAGES
     sizes = huge_page_sizes(read, directory)
     if not sizes and (sizes := huge_page_sizes(read, f"{NODE}/node0/hugepages")):
-        read.problem(directory, "lists nothing, and node 0 has pools", f"/{NODE}/node0/hugepages")
+        read.problem(directory, "lists nothing, although node 0 has pools", f"/{NODE}/node0/hugepages")
         directory = f"{NODE}/node0/hugepages"
-    read.source("kernel.huge_page_sizes", directory, sizes, "the sizes of pages in KiB that have a pool")
+    read.source("kernel.huge_page_sizes", directory, sizes, "the page sizes in KiB that have a pool")
     return tuple(size * 1024 for size in sizes)
 
 
@@ -151,10 +151,10 @@ def _architecture(sources: _Sources, release: str | None) -> str | None:
     if architecture or (architecture := _uname_value(sources, "Architecture", fact)):
         return architecture
     if release and (architecture := release_architecture(release)):
-        read.source(fact, f"{SYSCTL}/osrelease", release, "what the release of the kernel ends in")
+        read.source(fact, f"{SYSCTL}/osrelease", release, "the suffix of the kernel's release")
         return architecture
     architecture = cpuinfo_architecture(read.raw(CPUINFO) or b"")
-    read.source(fact, CPUINFO, architecture, "the dialect in which CPUs are described")
+    read.source(fact, CPUINFO, architecture, "the format in which CPUs are described")
     return architecture
 
 
@@ -173,7 +173,7 @@ def _page_size(sources: _Sources, architecture: str | None, config: dict[str, st
             read.source(fact, "", shift, "the kernel's option PAGE_SHIFT, the logarithm to base 2")
             return 1 << int(shift)
     size = _PAGE_SIZES.get(architecture or "")
-    read.source(fact, "", size, f"the one page size of {architecture}")
+    read.source(fact, "", size, f"the only page size of {architecture}")
     return size
 
 
@@ -184,15 +184,15 @@ def _command_line(sources: _Sources) -> tuple[str, ...]:
     content = sources.read.raw(COMMAND_LINE, needed="kernel.command_line" if sources.sysctl or sources.banner else "")
     text = (content or b"").decode("utf-8", "backslashreplace").strip("\0\n ")
     if content is not None and not content.endswith(b"\n"):
-        sources.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
+        sources.read.problem(COMMAND_LINE, "is truncated", "the parameters before the cut")
     words: list[str] = _PARAMETER.findall(text)
     own = words[: words.index("--")] if "--" in words else words  # the words after it are for init
     if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
-        sources.read.problem(COMMAND_LINE, f"is not a list of parameters: {text[:60]!r}", "what there is")
+        sources.read.problem(COMMAND_LINE, f"is not a list of parameters: {text[:60]!r}", "the text as it is")
     parameters = tuple(redacted(parameter) for parameter in own)
     if content is not None:
         sources.read.source(
-            "kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets"
+            "kernel.command_line", COMMAND_LINE, " ".join(parameters), "split at blanks, without secrets"
         )
     return parameters
 
@@ -212,7 +212,7 @@ def _modules(read: Reader) -> tuple[str, ...] | None:
     modules = tuple(sorted({match[1].decode("ascii", "replace") for match in _MODULE.finditer(content)}))
     lines = sum(bool(line.strip(b"\0 ")) for line in content.split(b"\n"))
     if lines != len(modules):
-        read.problem(MODULES, f"names a module in {len(modules)} of its {lines} lines only", "those")
+        read.problem(MODULES, f"names a module in only {len(modules)} of its {lines} lines", "those")
     read.source("kernel.modules", MODULES, len(modules), "the first word of each line")
     return modules
 

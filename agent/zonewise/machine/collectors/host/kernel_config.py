@@ -43,7 +43,12 @@ def read_kernel_config(read: Reader, release: str | None) -> KernelConfig | None
             continue
         config = _parsed(content)
         if config.options:
-            read.source("kernel.config", path, f"{len(config.options)} of {len(content)} bytes", "those of interest")
+            read.source(
+                "kernel.config",
+                path,
+                f"{len(config.options)} of {len(content)} bytes",
+                "the options that matter for placement",
+            )
             return config
         read.problem(path, "has no option", "another copy, if there is one")
     return None

@@ -30,10 +30,10 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         fields = _fields(content.decode("utf-8", "backslashreplace"))
         if fields:
             if not content.endswith(b"\n"):
-                read.problem(path, "is cut short: it has no line end", "the part that is there")
+                read.problem(path, "is truncated: it has no newline", "the part before the cut")
             read.source("os_release", path, len(fields), "the assignments in the file, without their quotes")
             return machine._replace(os_release=fields)
-        read.problem(path, "assigns nothing", "other sources of the distribution")
+        read.problem(path, "contains no assignment", "other sources of the distribution")
     raise NoData("no os-release")
 
 

@@ -55,7 +55,7 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
         return None
     # selinuxfs ends no file with a newline (security/selinux/selinuxfs.c, sel_read_enforce())
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
-    read.source(f"security.{field}", path, text, "Y or 1 is on")
+    read.source(f"security.{field}", path, text, "Y or 1 means on")
     if text not in _SWITCHES:
         read.problem(path, f"contains {text[:60]!r}, neither on nor off", f"security.{field} is unknown")
     return _SWITCHES.get(text)
@@ -91,7 +91,7 @@ def _capacities(read: Reader) -> dict[str, int]:
         lines = content.decode("ascii", "backslashreplace").splitlines()
         capacities = dict(pair for line in lines if (pair := _capacity(line)))
         if len(capacities) < len(lines):
-            read.problem(path, f"names a capacity in {len(capacities)} of its {len(lines)} lines only", "those")
+            read.problem(path, f"names a capacity in only {len(capacities)} of its {len(lines)} lines", "those")
         read.source("security.capacities", path, len(capacities), "a name and a number in each line")
         return dict(sorted(capacities.items()))
     return {}

@@ -80,14 +80,14 @@ def _mainframe_hypervisor(read: Reader, text: str) -> str:
     """
     match = _CONTROL_PROGRAM.search(text)
     name = " ".join(match[1].split()) if match else hypervisors.PR_SM
-    read.source("virtualization", SYSINFO, match and match[0], "the first control program; PR/SM where there is none")
+    read.source("virtualization", SYSINFO, match and match[0], "the first control program, or PR/SM without one")
     return name
 
 
 def _detect_on_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
     """Return the hypervisor of a POWER machine; all guests have the platform pSeries."""
     firmware = machine.firmware
-    read.source("virtualization", "proc/cpuinfo", firmware.platform, "the platform PowerNV is a machine itself")
+    read.source("virtualization", "proc/cpuinfo", firmware.platform, "the platform PowerNV is bare metal")
     if firmware.platform == "PowerNV" or "ibm,powernv" in firmware.compatible:
         return False, None, None
     if firmware.platform != "pSeries":
@@ -147,8 +147,8 @@ def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
     content = read.raw(PCI_LIST) or b""
     ids = _PCI_LINE.findall(content)
     if content and (not ids or not content.endswith(b"\n")):
-        what = "is cut short" if ids else "names no PCI function"
-        read.problem(PCI_LIST, what, "whether one is of a hypervisor is unknown")
+        what = "is truncated" if ids else "names no PCI function"
+        read.problem(PCI_LIST, what, "whether a function belongs to a hypervisor is unknown")
     return [(vendor.decode(), device.decode()) for vendor, device in ids]
 
 

@@ -42,7 +42,7 @@ def _report_lost_bus(read: Reader) -> None:
     """Report a lost list of DAX devices, as opposed to a machine without any."""
     for driver in _DRIVERS:
         if bound := [name for name in read.names(f"{DRIVERS}/{driver}") if _NAME.fullmatch(name)]:
-            read.problem(DEVICES, f"lists nothing, and driver {driver} has {bound[0]}", "no DAX device is known")
+            read.problem(DEVICES, f"lists nothing, although driver {driver} has {bound[0]}", "no DAX device is known")
 
 
 def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
@@ -53,7 +53,7 @@ def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
     read.source(fact, path, target, "the parent of the device shows the kind of memory")
     read.source(f"{fact}.driver", f"{DRIVERS}/{driver}", driver, "the driver whose directory lists the device")
     if target is None:
-        read.problem(path, "is not a link", f"what kind of memory {name} is, is unknown")
+        read.problem(path, "is not a link", f"the kind of memory of {name} is unknown")
     return DaxDevice(
         name,
         _node(read, f"{path}/target_node", f"{fact}.zone", needed=f"{fact}.zone"),
@@ -92,7 +92,7 @@ def _nearest_zone(read: Reader, path: str, target: str | None, fact: str) -> int
 
 
 def _node(read: Reader, path: str, fact: str, needed: str = "") -> int | None:
-    node = read.integer(path, fact=fact, rule="the number in the file; -1 is none", needed=needed)
+    node = read.integer(path, fact=fact, rule="the number in the file; -1 means none", needed=needed)
     if node is None or node < 0:
         return None
     if node < MAX_NODES:

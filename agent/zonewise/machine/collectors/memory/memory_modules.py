@@ -36,7 +36,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         try:
             module = memory_module(structure)
         except ValueError as error:
-            read.problem(path, str(error), "what is in the slot is unknown")
+            read.problem(path, str(error), "the content of the slot is unknown")
             continue
         if module is not None:
             read.source(f"memory_modules.{len(modules)}", path, module.location, "the SMBIOS structure of type 17")
@@ -52,13 +52,13 @@ def _structures(read: Reader) -> Iterator[tuple[str, bytes]]:
     errors = {path: content for path, content in contents.items() if isinstance(content, int)}
     if len(errors) == len(contents):
         if all(error in _FOR_ROOT for error in errors.values()):
-            raise NoData("SMBIOS tables are for root only")
+            raise NoData("only root can read SMBIOS tables")
         if errors.get(TABLE) in _ABSENT:
             raise NoData("no SMBIOS tables")
     # drivers/firmware/dmi-sysfs.c numbers the structures of a type from 0
     errors.update({f"{ENTRIES}/{MEMORY_DEVICE}-{n}/raw": errno.ENOENT for n in _gaps(numbers)})
     for path, error in errors.items():
-        read.problem(path, f"cannot be read: {os.strerror(error)}", "what is in the slot is unknown")
+        read.problem(path, f"cannot be read: {os.strerror(error)}", "the content of the slot is unknown")
     for path, content in contents.items():
         if isinstance(content, bytes):
             yield from ((path, each) for each in _memory_structures(content, whole=path == TABLE))

@@ -55,9 +55,9 @@ def memory_module(structure: bytes) -> MemoryModule | None:
     Raise ValueError if the structure has another type or is truncated.
     """
     if len(structure) < _LEAST or structure[0] != MEMORY_DEVICE or structure[1] < _LEAST:
-        raise ValueError("is not a memory device as of SMBIOS 2.3")
+        raise ValueError("is not a memory device in the format of SMBIOS 2.3")
     if structure[1] > len(structure) or not structure.endswith(b"\0\0"):
-        raise ValueError("is cut short")
+        raise ValueError("is truncated")
     fixed, strings = structure[: structure[1]], structure[structure[1] :].split(b"\0")
     size = _size(fixed)
     vendor, part = _string(strings, fixed[0x17]), _string(strings, fixed[0x1A])

@@ -26,10 +26,10 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if content is None:
         raise NoData("no /proc/swaps")  # a kernel without CONFIG_SWAP
     if not content.startswith(_HEAD):
-        read.problem(SWAPS, "does not begin with its heading", "whether there is swap is unknown")
+        read.problem(SWAPS, "does not begin with its header line", "whether there is swap is unknown")
         return machine
     if not content.endswith(b"\n"):
-        read.problem(SWAPS, "is cut short: it has no line end", "swap is unknown")
+        read.problem(SWAPS, "is truncated: it has no newline", "swap is unknown")
         return machine
     sizes = [_size(line.split()) for line in content.split(b"\n")[1:-1]]
     known = [size for size in sizes if size is not None]

@@ -40,7 +40,7 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
         row = [int(part) for part in text.split() if _DISTANCE.fullmatch(part)]
         columns = next((ids for ids in (nodes, online) if len(ids) == len(row) == len(text.split())), None)
         if columns is None or 0 in row:
-            read.problem(path, f"is not a row of {len(online)} distances: {text[:60]!r}", f"nothing is known of {fact}")
+            read.problem(path, f"is not a row of {len(online)} distances: {text[:60]!r}", f"{fact} is unknown")
             continue
         distances[node] = {
             node_id: distance for node_id, distance in zip(columns, row, strict=True) if node_id in nodes
@@ -74,7 +74,7 @@ def _initiators(node: int, access_class: int) -> str:
 def _access(read: Reader, node: int, access_class: int, names: Sequence[str]) -> Access:
     directory = _initiators(node, access_class)
     initiators = tuple(listed_ids(names))
-    read.source(f"zones.{node}.accesses", directory, initiators, "links to the initiators, and MB/s and ns of each")
+    read.source(f"zones.{node}.accesses", directory, initiators, "links to the initiators, with MB/s and ns of each")
     return Access(access_class, initiators, *(_speed(read, node, f"{directory}/{name}") for name in _ATTRIBUTES))
 
 

@@ -66,13 +66,15 @@ def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
         # a directory may refuse listing and yet permit reads of a known name
         ids = [number for number in range(MAX_NODES) if read.has(f"{NODE}/node{number}")]
     if ids:
-        read.problem(NODE, "cannot be listed", "the directories of nodes that can be entered")
+        read.problem(NODE, "cannot be listed", "the node directories that can be read")
         return ids, listed or ids
     ids = _pointed_at(read, online_cpus)
     if ids:
-        read.problem(NODE, "holds no node, and CPUs point at nodes", f"nodes {CpuSet(ids)} by the links of the CPUs")
+        read.problem(
+            NODE, "contains no node, although CPUs link to nodes", f"nodes {CpuSet(ids)}, from the links of the CPUs"
+        )
     elif names:
-        read.problem(NODE, "holds no node", "one zone of all CPUs and all memory")
+        read.problem(NODE, "contains no node", "one zone of all CPUs and all memory")
     return ids, ids
 
 
@@ -91,9 +93,11 @@ def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
     if not listed or listed == ids:
         return
     if homeless := CpuSet(listed) - CpuSet(ids):
-        read.problem(_ONLINE, f"lists nodes {str(homeless)[:60]}, which have no directory", "the nodes with one")
+        read.problem(
+            _ONLINE, f"lists nodes {str(homeless)[:60]}, which have no directory", "the nodes with a directory"
+        )
     if unlisted := CpuSet(ids) - CpuSet(listed):
-        read.problem(_ONLINE, f"leaves out nodes {unlisted}, which have a directory", "the nodes with one")
+        read.problem(_ONLINE, f"omits nodes {unlisted}, which have a directory", "the nodes with a directory")
 
 
 def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
@@ -135,7 +139,7 @@ def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
         read.note_used(before, f"/{directory}/{'cpumap' if by_list is None else 'cpulist'}")
     if sets:
         path, value = (f"{directory}/cpulist", by_list) if by_list is not None else (f"{directory}/cpumap", by_mask)
-        read.source(f"zones.{node}.cpus", path, value, "those of the node's CPUs that are online")
+        read.source(f"zones.{node}.cpus", path, value, "the node's CPUs that are online")
     return sets[:1] if len(set(sets)) == 1 else sets
 
 
@@ -150,7 +154,7 @@ def _settled(
     matching = [each for each in derivations if not candidates or each[0] in candidates]
     if not matching and candidates:
         matching = [(candidates[0] & left, "the list, without the CPUs of other nodes")]
-    what = "contradicts cpumap" if candidates else "is lost, as is cpumap"
+    what = "contradicts cpumap" if candidates else "cannot be used, nor can cpumap"
     if not matching:
         read.problem(f"{directory}/cpulist", what, f"the CPUs of zone {node} are unknown")
         return None
@@ -186,9 +190,9 @@ def _keeps_overlapping(read: Reader, node: int, cpus: CpuSet, own: CpuSet) -> bo
     command_line = read.raw(_COMMAND_LINE) or b""
     if b"numa=fake=" in command_line:
         return True
-    what = f"names CPUs {cpus - own} of nodes before it"
+    what = f"lists CPUs {cpus - own}, which belong to earlier nodes"
     used = (
-        f"CPUs {own} for zone {node}" if own else f"node {node} is left out with its memory: it has no CPUs of its own"
+        f"CPUs {own} for zone {node}" if own else f"node {node} is omitted with its memory: it has no CPUs of its own"
     )
     read.problem(f"{NODE}/node{node}/cpumap", what, used)
     return bool(own)

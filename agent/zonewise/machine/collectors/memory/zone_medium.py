@@ -83,7 +83,7 @@ def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[i
         path = f"{GPUS}/{address}/numa_status"
         if content is None:
             if listed and platform_has_it:
-                read.problem(path, "is absent, and other GPUs have one", f"nothing of the memory of {address}")
+                read.problem(path, "is absent, although other GPUs have one", f"the memory of {address} is unknown")
             continue
         if not listed:
             read.problem(GPUS, "cannot be listed", f"/{path}")
@@ -93,7 +93,7 @@ def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[i
         elif int(match[1]) in bare:
             addresses[int(match[1])] = address
         elif match[2] == b"online" and int(match[1]) >= 0:
-            read.problem(path, f"contains node {int(match[1])}, which is not a node without CPUs", "the data of PCI")
+            read.problem(path, f"contains node {int(match[1])}, which is not a node without CPUs", "the PCI data")
     return addresses
 
 

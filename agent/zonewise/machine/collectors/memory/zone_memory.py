@@ -54,7 +54,11 @@ def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
         memory = None if content is None else _total(read, MEMINFO, content, f"zones.{node}.memory", None)
         if memory is not None:
             memory_by_node[node] = memory
-        used = f"/{MEMINFO}, the machine being one zone" if memory_by_node else f"the memory of zone {node} is unknown"
+        used = (
+            f"/{MEMINFO}, because the machine is one zone"
+            if memory_by_node
+            else f"the memory of zone {node} is unknown"
+        )
         read.problem(f"{NODE}/node{node}/meminfo", "is absent", used)
     else:
         report_lacking(read, "meminfo", silent, nodes, "memory")
@@ -84,10 +88,10 @@ def _total(read: Reader, path: str, content: bytes, fact: str, node: int | None)
 def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Sequence[int], what: str) -> None:
     """Report a file that nodes lack, as a single entry if all nodes lack it."""
     if lacking and len(lacking) == len(nodes):
-        read.problem(NODE, f"no node has a file {name}", f"nothing is known of the {what} of the zones")
+        read.problem(NODE, f"no node has a file {name}", f"nothing is known about the {what} of the zones")
         return
     for node in lacking:
-        read.problem(f"{NODE}/node{node}/{name}", "is absent", f"nothing is known of the {what} of zone {node}")
+        read.problem(f"{NODE}/node{node}/{name}", "is absent", f"nothing is known about the {what} of zone {node}")
 
 
 # --- huge pages
@@ -104,7 +108,7 @@ def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, in
         return {node: _pools(read, HUGEPAGES, every, f"zones.{node}.hugepages")}
     if not every and any(read_machine_hugepages(read, "").values()):
         # before Linux 2.6.32 nodes did not have their own pools
-        read.problem(NODE, "no node has pools of huge pages, and the machine has", "their places are unknown")
+        read.problem(NODE, "no node has pools of huge pages, but the machine has", "their zones are unknown")
     for node in nodes:
         missing = [page_name(size) for size in every if size not in sizes[node]]
         # mm/hugetlb.c creates pools only for nodes with memory
@@ -173,8 +177,8 @@ def report_outlier(
         alike = [node for node in held if (node in bare) is sort]
         odd = [node for node in alike if not held[node]]
         if len(odd) == 1 and len(alike) > 1:
-            lost = f"nothing is known of the {what} of zone {odd[0]}"
-            read.problem(path(odd[0]), "is absent, and every other node of its sort has it", lost)
+            lost = f"nothing is known about the {what} of zone {odd[0]}"
+            read.problem(path(odd[0]), "is absent, although every other node of its kind has it", lost)
 
 
 def _side_cache_path(node: int) -> str:
@@ -209,5 +213,5 @@ def read_node_tiers(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
                     tiers[node] = int(match[1])
                     read.source(f"zones.{node}.tier", path, node, "the tier whose nodelist names it")
     if tiers and (without := [node for node, size in memory.items() if size and node not in tiers]):
-        read.problem(TIERS, f"names no tier of nodes {without}", "their tier is unknown")
+        read.problem(TIERS, f"has no tier for nodes {without}", "their tier is unknown")
     return tiers

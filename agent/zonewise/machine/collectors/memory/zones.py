@@ -106,7 +106,7 @@ def _report_lost_tree(read: Reader, machine: Machine) -> None:
     """
     placed = [function for function in machine.pci if function.numa_node is not None]
     if placed:
-        what = f"is absent, and PCI function {placed[0].address} is in node {placed[0].numa_node}"
+        what = f"is absent, although PCI function {placed[0].address} is in node {placed[0].numa_node}"
         read.problem(NODE, what, "one zone of all CPUs and all memory")
 
 
@@ -148,7 +148,7 @@ def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Cpu
     fact, gpu = f"zones.{node}.local_cpus", nodes.gpus.get(node)
     near = next((function.cpus for function in machine.pci if function.address == gpu), None)
     if near and near & machine.cpus.online:
-        read.source(fact, f"sys/bus/pci/devices/{gpu}", near, "the CPUs nearest to the GPU, as the kernel says")
+        read.source(fact, f"sys/bus/pci/devices/{gpu}", near, "the CPUs nearest to the GPU, according to the kernel")
         return near & machine.cpus.online
     own = {node_id: held.own for node_id, held in nodes.cpus.items() if held.own}
     cpus, rule = nearest_cpus(node, own, nodes.accesses[node], nodes.distances.get(node, {}))
@@ -159,7 +159,7 @@ def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Cpu
 def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDevice]) -> tuple[Zone, ...]:
     media_by_zone = media(zones, kmem)
     for zone, medium in media_by_zone.items():
-        rule = "what the DAX bus says, or else the bandwidths of the zones side by side"
+        rule = "the DAX bus, otherwise a comparison of the zones' bandwidths"
         read.source(f"zones.{zone}.medium", f"{NODE}/node{zone}", medium, rule)
     return tuple(zone._replace(medium=media_by_zone.get(zone.id)) for zone in zones)
 
@@ -179,10 +179,10 @@ def _memory(read: Reader, nodes: _Nodes) -> int | None:
     if together is None:
         return total if total > 0 else None
     if total <= 0 or abs(total - together) <= total * MAX_DIFFERENCE:
-        read.source("memory", NODE, together, "the sum over all zones but those of GPUs")
+        read.source("memory", NODE, together, "the sum over all zones except those of GPUs")
         return together
     what = "has less" if together < total else "has more"
-    used = f"/{MEMINFO} for the machine, and the nodes' own for the zones"
+    used = f"/{MEMINFO} for the machine, and the nodes' files for the zones"
     read.problem(NODE, f"{what} memory in all nodes together than /{MEMINFO}", used)
     return total
 

@@ -84,7 +84,9 @@ def _add_lost(read: Reader, functions: Iterable[PciFunction], attributes: dict[s
         for name in read.names(directory):
             if name not in attributes or not attributes[name].names:
                 device_path = f"{directory}/{name}"
-                read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{device_path}")
+                read.problem(
+                    f"{CLASS}/{name}", "leads to no device, although one of that name exists", f"/{device_path}"
+                )
                 attributes[name] = _attributes(read, device_path)
 
 
@@ -92,7 +94,7 @@ def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Liste
     read, path = attributes.read, attributes.path
     address = device_pci_address(read, path) if path.startswith(CLASS) else next(iter(pci_addresses(path)), None)
     if not attributes.names:
-        read.problem(path, "leads to nothing", "its name, and the location in the link")
+        read.problem(path, "is a broken link", "its name, and the path in the link")
     read.source(attributes.fact, path, address, "the PCI function that the link leads through, if there is one")
     return _Listed(attributes, functions.get(address or ""), address, _listed_ports(attributes))
 
@@ -102,7 +104,7 @@ def _listed_ports(attributes: Attributes) -> tuple[rdma_port.ListedPort, ...]:
     names = read.names(path) if "ports" in attributes.names else []
     numbers = [int(name) for name in names if _PORT.fullmatch(name)]
     if len(numbers) < len(names) or (not names and "ports" in attributes.names):
-        read.problem(path, "holds something else than numbered ports", f"{len(numbers)} ports of {attributes.what}")
+        read.problem(path, "contains entries other than numbered ports", f"{len(numbers)} ports of {attributes.what}")
     return tuple(rdma_port.list_port(attributes, index, number) for index, number in enumerate(sorted(set(numbers))))
 
 
@@ -163,13 +165,13 @@ def _is_software(attributes: Attributes, address: str | None) -> bool:
         return True
     if "hca_type" in attributes.names:
         return False
-    rule = f"{' or '.join(_SOFTWARE_DESCRIPTIONS)}: emulated upon a netdev"
+    rule = f"{' or '.join(_SOFTWARE_DESCRIPTIONS)}: emulated on a netdev"
     return attributes.text("node_desc", "software", rule) in _SOFTWARE_DESCRIPTIONS
 
 
 def _parent(attributes: Attributes) -> tuple[str, ...]:
     """Return the netdev below a software device (drivers/infiniband/sw/rxe/rxe_verbs.c parent_show())."""
-    parent = attributes.text("parent", "netdevs", "the netdev that it runs upon")
+    parent = attributes.text("parent", "netdevs", "the netdev on which it runs")
     return (parent,) if parent else ()
 
 

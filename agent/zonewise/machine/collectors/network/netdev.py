@@ -58,7 +58,7 @@ def printed_speed(attributes: Attributes, link_type: int | None) -> int | None:
         "speed_mbps",
         lowest=-1,
         highest=(1 << 32) - 1,
-        rule="Mb/s; -1 is unknown",
+        rule="Mb/s; -1 means unknown",
         needed=False,
         no_number=lambda content: not content and read.raw(duplex) == b"",
     )
@@ -72,7 +72,7 @@ def speed_mbps(printed: int | None) -> int | None:
 def mac(attributes: Attributes, link_type: int | None) -> str | None:
     """Return the hardware address as the kernel prints it."""
     if link_type in (_ETHERNET, _INFINIBAND, _LOOPBACK):
-        return attributes.text("address", "mac", "the hardware address; 20 bytes where the link is InfiniBand")
+        return attributes.text("address", "mac", "the hardware address; 20 bytes for InfiniBand")
     # a tunnel has no hardware address: its file has an empty line
     path = f"{attributes.path}/address"
     return attributes.read.text(path, fact=f"{attributes.fact}.mac") if "address" in attributes.names else None
@@ -136,7 +136,7 @@ def master(attributes: Attributes) -> str | None:
         if name in attributes.names:
             path = f"{attributes.path}/{name}" if name == "master" else f"{attributes.path}/brport/bridge"
             target = attributes.read.link(path)
-            attributes.read.source(f"{attributes.fact}.master", path, target, "the name that the link ends in")
+            attributes.read.source(f"{attributes.fact}.master", path, target, "the last part of the link")
             return posixpath.basename(target) if target else None
     return None
 

@@ -94,7 +94,7 @@ def _entry(read: Reader, name: str) -> _Entry:
     # before kernel 2.6.25, and in trees made by hand, the entry is a directory and not a link
     virtual = _VIRTUAL in target or (target == path and bool(attributes.names) and "device" not in attributes.names)
     address = None if virtual else device_pci_address(read, path)
-    read.source(attributes.fact, path, target, "where the link leads: by way of its PCI function, if it has one")
+    read.source(attributes.fact, path, target, "the target of the link, through its PCI function if it has one")
     return _Entry(name, target, attributes, address, virtual)
 
 
@@ -121,9 +121,9 @@ def _add_lost(read: Reader, path: str, address: str | None, entries: dict[str, _
     if known is not None and known.attributes.names and known.address == address:
         return
     if known is None or not known.attributes.names:
-        read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{path}")
+        read.problem(f"{CLASS}/{name}", "leads to no device, although one of that name exists", f"/{path}")
     entries[name] = _Entry(name, path, Attributes(read, path, f"nics.{name}", name), address, address is None)
-    read.source(f"nics.{name}", path, name, "the device in whose directory it is")
+    read.source(f"nics.{name}", path, name, "the device whose directory contains it")
 
 
 def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
@@ -166,11 +166,11 @@ def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
     """Report, in one entry, the netdevs of which only the name is left."""
     dead = [entry.name for entry in entries if not entry.attributes.names]
     if len(dead) == 1:
-        read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and the location in the link")
+        read.problem(f"{CLASS}/{dead[0]}", "is a broken link", "its name, and the path in the link")
     elif dead:
         shown = first_few(dead, 8)
-        used = "their names, and the locations in the links"
-        read.problem(CLASS, f"{len(dead)} entries lead to nothing: {shown}", used)
+        used = "their names, and the paths in the links"
+        read.problem(CLASS, f"{len(dead)} entries are broken links: {shown}", used)
 
 
 def _port_attribute(entries: dict[str, _Entry]) -> str:
@@ -230,7 +230,7 @@ def _zone(entry: _Entry, function: PciFunction | None, facts: _Facts) -> int | N
         return None
     # a device on a bus other than PCI: drivers/hv/vmbus_drv.c has the attribute too
     path = f"{attributes.path}/device/numa_node"
-    zone = attributes.read.integer(path, fact=f"{attributes.fact}.zone", rule="the zone of the device; -1 is none")
+    zone = attributes.read.integer(path, fact=f"{attributes.fact}.zone", rule="the zone of the device; -1 means none")
     return zone if zone in facts.zones else None
 
 
@@ -246,7 +246,7 @@ def _driver(entry: _Entry, function: PciFunction | None) -> str | None:
     target = attributes.read.link(path) if "device" in attributes.names else None
     if target is None:
         return function and function.driver
-    attributes.read.source(f"{attributes.fact}.driver", path, target, "the name that the link ends in")
+    attributes.read.source(f"{attributes.fact}.driver", path, target, "the last part of the link")
     return posixpath.basename(target)
 
 

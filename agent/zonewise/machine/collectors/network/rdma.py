@@ -182,7 +182,7 @@ def _namespace_mode(read: Reader, machine: Machine) -> str | None:
         return None
     release = _release(machine)
     if machine.infiniband and release is not None and release < _SHARED_ONLY_BEFORE:
-        read.source(fact, "proc/sys/kernel/osrelease", machine.kernel.release, "kernels before 5.2 know nothing else")
+        read.source(fact, "proc/sys/kernel/osrelease", machine.kernel.release, "kernels before 5.2 have no other mode")
         return "shared"
     return None
 

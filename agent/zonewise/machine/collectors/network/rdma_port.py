@@ -103,7 +103,7 @@ def port(listed_port: ListedPort) -> Port:
 
 def state_name(attributes: Attributes, name: str, field: str) -> str | None:
     """Return the name in an attribute such as "4: ACTIVE"."""
-    text = attributes.text(name, field, "the name behind the number")
+    text = attributes.text(name, field, "the name after the number")
     if text is None:
         return None
     match = _NUMBER_AND_NAME.fullmatch(text)
@@ -131,7 +131,7 @@ def _rate(attributes: Attributes) -> tuple[str, float | None] | None:
         attributes.read.problem(f"{attributes.path}/rate", f"is not a rate: {text[:60]!r}", "rate_gbps is unknown")
         return None
     gbps = float(match[1])
-    rule = "the number in front of Gb/sec: what the link runs at now"
+    rule = "the number before Gb/sec: the current rate of the link"
     attributes.read.source(f"{attributes.fact}.rate_gbps", f"{attributes.path}/rate", text, rule)
     return text, gbps or None
 
@@ -143,7 +143,7 @@ def _gids(attributes: Attributes, link_layer: str | None) -> Iterator[Gid]:
         return
     numbers = sorted({int(name) for name in read.names(path) if name.isascii() and name.isdecimal() and len(name) < 6})
     if not numbers or numbers[-1] != len(numbers) - 1:
-        read.problem(path, f"lists {len(numbers)} entries, and not every one up to the last", "those that there are")
+        read.problem(path, f"lists {len(numbers)} entries with gaps between them", "the listed entries")
     read.source(f"{attributes.fact}.gids", path, f"{len(numbers)} entries", "the entries that are neither unset nor 0")
     more = f"{attributes.path}/{_TYPES}" if _TYPES in attributes.names else None
     has_netdevs = link_layer == "Ethernet"  # the GID table of an InfiniBand port does not name its netdev
@@ -169,7 +169,7 @@ def _gid(read: Reader, path: str, type_path: str | None) -> str | None:
         return None
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
     if _GID.fullmatch(text) is None:
-        read.problem(path, f"is not a GID: {text[:60]!r}", "the entry is left out")
+        read.problem(path, f"is not a GID: {text[:60]!r}", "the entry is omitted")
         return None
     return None if text.endswith(_NO_INTERFACE) else text
 

@@ -55,7 +55,7 @@ def pci_entries(read: Reader) -> list[PciEntry]:
         _report_lost_bus(read)
     for name in names:
         if not is_pci_address(name):
-            read.problem(f"{DEVICES}/{name}", "has no name of a PCI function", "left out")
+            read.problem(f"{DEVICES}/{name}", "is not the name of a PCI function", "omitted")
     addresses = sorted((name for name in names if is_pci_address(name)), key=pci_order)
     entries = [_entry(read, address) for address in addresses]
     _report_missing(read, [entry for entry in entries if entry.attributes])
@@ -69,7 +69,7 @@ def _report_lost_bus(read: Reader) -> None:
     roots = _plain_roots(read)
     if roots or (read.has("sys/bus/pci") and not read.has(DEVICES)):
         evidence = f"there is a host bridge /{roots[0]}" if roots else "the kernel knows the PCI bus"
-        read.problem(DEVICES, f"lists nothing, and {evidence}", "no PCI function is known")
+        read.problem(DEVICES, f"lists nothing, although {evidence}", "no PCI function is known")
 
 
 def _entry(read: Reader, address: str) -> PciEntry:
@@ -77,7 +77,7 @@ def _entry(read: Reader, address: str) -> PciEntry:
     link = read.link(path)
     target = path if link is None else link
     if target.rpartition("/")[2] != address:
-        read.problem(path, f"leads to another device, /{target}", f"nothing of {address} but its address")
+        read.problem(path, f"leads to another device, /{target}", f"only the address of {address} is known")
         return PciEntry(address, path, None, frozenset())
     attributes: frozenset[str] = frozenset()
     try:
@@ -86,7 +86,7 @@ def _entry(read: Reader, address: str) -> PciEntry:
     except OSError as error:
         reason = f"leads to no device: {error.strerror}"
     if reason:
-        read.problem(path, reason, f"nothing of {address} but its address and place")
+        read.problem(path, reason, f"only the address and path of {address} are known")
     return PciEntry(address, path, pci_location(target) if attributes or target != path else None, attributes)
 
 
@@ -121,7 +121,7 @@ def _report_unlisted(read: Reader, entries: list[PciEntry]) -> None:
         known.update(entry.location.bridges if entry.location is not None else ())
     lost = known.difference(entry.address for entry in entries)
     for address in sorted((name for name in lost if is_pci_address(name)), key=pci_order):
-        read.problem(f"{DEVICES}/{address}", "is absent, and the tree of devices has it", "nothing of this function")
+        read.problem(f"{DEVICES}/{address}", "is absent, although /sys/devices has it", "the function is ignored")
 
 
 def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:

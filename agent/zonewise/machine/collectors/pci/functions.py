@@ -60,7 +60,7 @@ def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunct
     bridges = location.bridges if location is not None else ()
     class_full = _identifier(read, entry, "class", 6)
     root = location and titles[location.root]
-    read.source(f"pci.{entry.address}", entry.path, root, "the chain of directories that the link names")
+    read.source(f"pci.{entry.address}", entry.path, root, "the directories in the target of the link")
     return PciFunction(
         address=entry.address,
         pci_class=class_full and class_full[:4],
@@ -115,7 +115,7 @@ def _linked(read: Reader, entry: PciEntry, name: str, parse: Callable[[str], T],
     except ValueError:
         read.problem(path, f"leads to {last[:60]!r}", f"{field} of {entry.address} is unknown")
         return None
-    read.source(f"pci.{entry.address}.{field}", path, target, "what the link leads to")
+    read.source(f"pci.{entry.address}.{field}", path, target, "the target of the link")
     return value
 
 
@@ -139,7 +139,7 @@ def _address(name: str) -> str:
 def _local_cpus(read: Reader, entry: PciEntry) -> CpuSet | None:
     if entry.attributes.isdisjoint(LOCAL_CPUS):
         return None
-    rule = "the nearest CPUs as the kernel says: all of them where it does not know"
+    rule = "the nearest CPUs according to the kernel; all CPUs if it does not know them"
     before = len(read.problems)
     cpus = cpu_set(read, entry.path, (LOCAL_CPUS,), fact=f"pci.{entry.address}.cpus", rule=rule)
     # elsewhere "(null)" and the like mean no value; in this file they are damage
@@ -152,7 +152,9 @@ def _numa_node(read: Reader, entry: PciEntry) -> int | None:
     if "numa_node" not in entry.attributes:
         return None
     fact, needed = f"pci.{entry.address}.numa_node", f"numa_node of {entry.address}"
-    node = read.integer(f"{entry.path}/numa_node", fact=fact, rule="the number in the file; -1 is none", needed=needed)
+    node = read.integer(
+        f"{entry.path}/numa_node", fact=fact, rule="the number in the file; -1 means none", needed=needed
+    )
     return None if node is None or node < 0 else node
 
 
@@ -181,7 +183,7 @@ def _speed(read: Reader, entry: PciEntry, name: str, field: str) -> float | None
     if match is None:
         read.problem(path, f"is not a link speed: {text[:60]!r}", f"{name} of {entry.address} is unknown")
         return None
-    read.source(f"pci.{entry.address}.link.{field}", path, text, "the number in front of GT/s")
+    read.source(f"pci.{entry.address}.link.{field}", path, text, "the number before GT/s")
     return float(match[1])
 
 
@@ -212,7 +214,7 @@ def _virtual_functions(read: Reader, entry: PciEntry, name: str, field: str) -> 
     number = read.integer(path, fact=f"pci.{entry.address}.sriov.{field}", needed=f"{name} of {entry.address}")
     if number is None or 0 <= number <= _MAX_FUNCTIONS:
         return number
-    read.problem(path, f"contains {number}, and a function has at most {_MAX_FUNCTIONS}", f"{name} is unknown")
+    read.problem(path, f"contains {number}, but a function has at most {_MAX_FUNCTIONS}", f"{name} is unknown")
     return None
 
 
@@ -228,7 +230,7 @@ def _buses(read: Reader, entry: PciEntry) -> tuple[int, int] | None:
     if "config" not in entry.attributes or (config := read.raw(path, needed=needed)) is None:
         return None
     if len(config) <= 26 or config[14] & 0x7F != 1:  # include/uapi/linux/pci_regs.h PCI_HEADER_TYPE
-        read.problem(path, f"has no header of a bridge in its {len(config)} bytes", f"{needed} is unknown")
+        read.problem(path, f"has no bridge header in its {len(config)} bytes", f"{needed} is unknown")
         return None
     read.source(f"pci.{entry.address}.buses", path, config[25:27].hex(), "PCI_SECONDARY_BUS, PCI_SUBORDINATE_BUS")
     return config[25], config[26]
@@ -239,7 +241,7 @@ def _bus(read: Reader, entry: PciEntry, name: str) -> int | None:
     bus = read.integer(path, fact=f"pci.{entry.address}.buses", rule="the number in the file", needed=needed)
     if bus is None or 0 <= bus <= _MAX_BUS:
         return bus
-    read.problem(path, f"contains {bus}, and buses end at {_MAX_BUS}", f"{needed} is unknown")
+    read.problem(path, f"contains {bus}, but the highest bus is {_MAX_BUS}", f"{needed} is unknown")
     return None
 
 

@@ -95,7 +95,7 @@ class _ZoneResolver:
             return None
         zone = self._zones.get(node)
         if zone is None:
-            self._complain(function, f"zone {node} in numa_node, and there is no such zone", "local CPUs or bridges")
+            self._complain(function, f"zone {node} in numa_node, which does not exist", "local CPUs or bridges")
             return None
         if not zone.cpus:
             near = nearest_cpu_zone(self._cpu_zones, zone)
@@ -104,7 +104,7 @@ class _ZoneResolver:
         local = (function.cpus or EMPTY) & self._cpus
         if not local <= zone.cpus:
             # the kernel derives the CPUs from the node (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu())
-            self._complain(function, f"zone {node} in numa_node, and local CPUs of other zones", "numa_node")
+            self._complain(function, f"zone {node} in numa_node, but local CPUs of other zones", "numa_node")
         return _ZoneEvidence(node, "numa_node", path, node, "the zone in the file")
 
     def _by_cpus(self, function: PciFunction) -> _ZoneEvidence | None:
@@ -116,7 +116,7 @@ class _ZoneResolver:
         for zone in self._cpu_zones if local else ():
             if local <= zone.cpus:
                 if odd:
-                    self._complain(function, "no zone in numa_node, and local CPUs of one", "local CPUs")
+                    self._complain(function, "no zone in numa_node, but local CPUs of one", "local CPUs")
                 path = f"{DEVICES}/{function.address}/local_cpulist"
                 return _ZoneEvidence(zone.id, "local_cpus", path, function.cpus, "the zone that has all of these CPUs")
         return None
@@ -141,7 +141,7 @@ class _ZoneResolver:
         for address in above:
             bridge = self._functions.get(address)
             if bridge is not None and (evidence := self._by_itself(bridge)) is not None:
-                return evidence._replace(source="parent", rule=f"the zone of {address}, which it hangs off")
+                return evidence._replace(source="parent", rule=f"the zone of {address}, its parent")
         return None
 
     def _by_elimination(self) -> _ZoneEvidence | None:

@@ -85,7 +85,7 @@ def _block_device(
     # SCSI disks have a model, and NVMe namespaces since a controller is their parent (kernel 3.20)
     names_model = transport == "scsi" or _parent(disk.target).startswith("nvme")
     fact = f"block_devices.{disk.name}"
-    read.source(fact, disk.path, disk.target, "the chain of directories that its link names")
+    read.source(fact, disk.path, disk.target, "the directories in the target of its link")
     needed = f"model of {disk.name}" if names_model else ""
     return BlockDevice(
         name=disk.name,
@@ -120,13 +120,13 @@ def _own_zone(read: Reader, disk: _Disk, transport: str | None, zones: tuple[Zon
     if transport != "pmem":
         return None
     path, needed = f"{disk.path}/device/numa_node", f"zone of {disk.name}"
-    fact, rule = f"block_devices.{disk.name}.zone", "the zone that the device names"
+    fact, rule = f"block_devices.{disk.name}.zone", "the zone in the device's file"
     node = read.integer(path, fact=fact, rule=rule, needed=needed)
     if node is None or node < 0:
         return None
     zone = next((zone for zone in zones if zone.id == node), None)
     if zone is None:
-        read.problem(path, f"contains zone {node}, and there is no such zone", f"{needed} is unknown")
+        read.problem(path, f"contains zone {node}, which does not exist", f"{needed} is unknown")
         return None
     return zone.id if zone.cpus else nearest_cpu_zone(zones, zone)
 
@@ -146,7 +146,7 @@ def _size(read: Reader, disk: _Disk) -> int | None:
 def _switch(read: Reader, disk: _Disk, name: str, *, needed: str = "") -> bool | None:
     """Return a queue attribute of the device that is 0 or 1; `needed` if every kernel has it."""
     path = f"{disk.path}/queue/{name}"
-    value = read.integer(path, fact=f"block_devices.{disk.name}.{name}", rule="1 is yes", needed=needed)
+    value = read.integer(path, fact=f"block_devices.{disk.name}.{name}", rule="1 means yes", needed=needed)
     if value is not None and value not in (0, 1):
         read.problem(path, f"contains {value}, neither 0 nor 1", f"{name} of {disk.name} is unknown")
         return None

@@ -134,7 +134,7 @@ def test_damage_is_reported_and_replaced() -> None:
     read = reader(v2_tree("/", {"/cpuset.cpus.effective": "0-x"}) | {"proc/self/status": STATUS})
     assert allowed_cpus(read, ONLINE) == cpuset("4-7")
     assert [(problem.path, problem.used) for problem in read.problems] == [
-        ("/sys/fs/cgroup/cpuset.cpus.effective", "CPUs 4-7, as another file says")
+        ("/sys/fs/cgroup/cpuset.cpus.effective", "CPUs 4-7, from another file")
     ]
 
 

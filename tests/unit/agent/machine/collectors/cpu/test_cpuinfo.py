@@ -245,7 +245,7 @@ def test_a_cut_file() -> None:
     read = reader({PATH: (X86.format(0) + X86.format(1))[:-60].encode()})
     info = read_cpuinfo(read)
     assert set(info.own) == {0, 1}
-    assert "cut short" in read.problems[0].problem
+    assert "truncated" in read.problems[0].problem
 
 
 def test_bytes_that_are_not_text() -> None:

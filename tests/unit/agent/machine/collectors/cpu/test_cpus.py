@@ -168,7 +168,9 @@ def test_a_list_that_omits_cpus() -> None:
     tree = bare_tree("0-3") | {f"{CPU}/online": b"0-1\n"} | {f"{CPU}/cpu{cpu}/online": b"1\n" for cpu in (1, 2, 3)}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
-    assert [problem.problem for problem in machine.problems] == ["leaves out CPUs 2-3, which say that they are online"]
+    assert [problem.problem for problem in machine.problems] == [
+        "omits CPUs 2-3, whose own files say that they are online"
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"0-\n", b"0-3", b"\xff\n", b"0-99999999999\n", b"3-0\n"])
@@ -201,7 +203,7 @@ def test_cpuinfo_that_omits_cpus() -> None:
     """A container may see only a part of /proc/cpuinfo; no model is invented for the others."""
     machine = found(bare_tree("0-3") | {"proc/cpuinfo": cpuinfo({"model name": "P"}, [0, 1])}, ONLY)
     assert machine.model.variants[0].cpus == cpuset("0-1")
-    assert machine.problems[0].problem == "describes no CPUs 2-3"
+    assert machine.problems[0].problem == "does not describe CPUs 2-3"
 
 
 def test_byte_order() -> None:

@@ -209,7 +209,7 @@ def test_two_gpus_cannot_share_an_address() -> None:
     """A node with the address of another GPU is omitted and reported."""
     discovered = GpuScan(amd(ADDRESS), {**node(1), **node(2, unique_id=5)})
     assert discovered.gpus[0].partitions == ()
-    assert discovered.said("is another GPU")
+    assert discovered.said("describes another GPU")
 
 
 def test_only_whole_lines_of_a_truncated_file_count() -> None:
@@ -218,7 +218,7 @@ def test_only_whole_lines_of_a_truncated_file_count() -> None:
     assert isinstance(text, bytes)
     cut = text[: text.index(b"25344") + 3]
     discovered = GpuScan(amd(ADDRESS), {f"{TOPOLOGY}/nodes/1/properties": cut})
-    assert discovered.said("is cut short")
+    assert discovered.said("is truncated")
     assert discovered.gpus[0].compute_units is None
 
 
@@ -341,7 +341,7 @@ def test_a_copy_of_a_node_is_noticed() -> None:
     discovered = GpuScan(amd(*whole_gpus(tree)), tree)
     assert len(discovered.gpus) == 1
     assert discovered.gpus[0].memory == 17163091968
-    assert discovered.said("is another GPU")
+    assert discovered.said("describes another GPU")
 
 
 @needs_captures

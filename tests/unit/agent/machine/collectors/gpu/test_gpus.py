@@ -137,7 +137,7 @@ def test_a_loaded_driver_without_the_gpu_is_named() -> None:
     """Loading the module again does not help, so the problem notes that it is loaded."""
     machine = Machine(kernel=Kernel("6.8", modules=("amdgpu",)))
     discovered = GpuScan([pci("0000:3b:00.0", "1002", "1200")], machine=machine)
-    assert "amdgpu is loaded and does not drive it" in discovered.problems[0].problem
+    assert "amdgpu is loaded, but not bound to it" in discovered.problems[0].problem
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_an_unreadable_version_is_reported() -> None:
     """Noise in place of the version is a problem. If the file is absent, the module's own file replaces it."""
     discovered = GpuScan(driven(FIRST), {"proc/driver/nvidia/version": b"\xff\xfe\n"})
     assert discovered.gpus[0].driver_version is None
-    assert discovered.said("names no version")
+    assert discovered.said("contains no version")
     assert GpuScan(driven(FIRST), {"sys/module/nvidia/version": b"535.1.2\n"}).gpus[0].driver_version == "535.1.2"
 
 
@@ -211,10 +211,8 @@ def test_only_whole_lines_of_a_truncated_file_count() -> None:
     tree[f"{GPUS}/{FIRST}/information"] = whole[: whole.index(b"GPU-0") + 4]
     discovered = GpuScan(driven(FIRST, SECOND), tree)
     assert (discovered.gpus[0].uuid, discovered.gpus[0].model) == (None, "Stub S1")
-    assert discovered.said("is cut short")
-    assert discovered.said(
-        "contains nothing of Bus Type, Device Minor, GPU Excluded, GPU Firmware, GPU UUID, Video BIOS"
-    )
+    assert discovered.said("is truncated")
+    assert discovered.said("lacks Bus Type, Device Minor, GPU Excluded, GPU Firmware, GPU UUID, Video BIOS")
     tree["proc/driver/nvidia/version"] = VERSION.encode()[: VERSION.index("570") + 5]
     assert GpuScan(driven(FIRST), tree).gpus[0].driver_version is None
 
@@ -274,7 +272,7 @@ def test_gpus_that_cannot_be_counted_are_not_lost() -> None:
     """If NVML fails to count GPUs, nothing follows for the individual GPUs."""
     discovered = GpuScan(driven(FIRST), {}, lambda: NvmlFacts(absent={"gpus": "unknown error"}))
     assert discovered.gpus[0].state is None
-    assert discovered.said("does not count the GPUs: unknown error")
+    assert discovered.said("does not report the number of GPUs: unknown error")
 
 
 def test_a_capture_replays_nvml() -> None:
@@ -293,7 +291,7 @@ def test_a_capture_replays_nvml() -> None:
 def test_a_damaged_replay_is_reported_and_unused(content: bytes) -> None:
     """A part of the facts could mislead, so PCI and /proc are used."""
     discovered = GpuScan(driven(FIRST), {CAPTURED: content})
-    assert discovered.said("is not whole")
+    assert discovered.said("is incomplete")
     assert discovered.gpus[0].uuid is None
 
 

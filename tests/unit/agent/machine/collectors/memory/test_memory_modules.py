@@ -111,7 +111,7 @@ def test_absent_strings() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 4, 0x1A, 0x40, 0x5B, 0x60, -1])
 def test_a_structure_that_is_cut_short(cut: int) -> None:
     """A partial structure is not a module."""
-    with pytest.raises(ValueError, match=r"SMBIOS|cut short"):
+    with pytest.raises(ValueError, match=r"SMBIOS|truncated"):
         memory_module(device()[:cut])
 
 

@@ -60,7 +60,7 @@ def test_a_kernel_without_swap() -> None:
     ],
 )
 def test_swaps_that_are_damaged(content: bytes) -> None:
-    """A list that lacks a size or is cut short has no sum, and this is reported."""
+    """A list that lacks a size or is truncated has no sum, and this is reported."""
     machine = scan({"proc/swaps": content}).machine
     assert machine.swap is None
     assert [problem.path for problem in machine.problems] == ["/proc/swaps"]

@@ -101,7 +101,7 @@ def test_memory_of_the_only_node_is_that_of_the_machine() -> None:
     tree["proc/meminfo"] = b"MemTotal:        3000 kB\n"
     machine = zones_of(tree)
     assert (machine.zones[0].memory, machine.memory) == (3000 * KIB, 3000 * KIB)
-    assert [problem.used for problem in machine.problems] == ["/proc/meminfo, the machine being one zone"]
+    assert [problem.used for problem in machine.problems] == ["/proc/meminfo, because the machine is one zone"]
 
 
 @pytest.mark.parametrize(

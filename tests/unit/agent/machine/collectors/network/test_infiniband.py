@@ -190,7 +190,7 @@ def test_a_device_listed_by_its_function_only() -> None:
         discovered = find(tree | broken, known())
         assert (discovered.rdma["mlx5_0"].address, discovered.rdma["mlx5_0"].ports[0].state) == (FIRST, "ACTIVE")
         assert discovered.problems == [
-            "/sys/class/infiniband/mlx5_0: leads to no device, and there is one of that name"
+            "/sys/class/infiniband/mlx5_0: leads to no device, although one of that name exists"
         ]
 
 
@@ -198,7 +198,7 @@ def test_an_entry_that_leads_nowhere_keeps_its_name() -> None:
     """The class lists it, so it exists; nothing else is known about it."""
     discovered = find({"sys/class/infiniband/scif0": "../../devices/scif_dma_0/infiniband/scif0"})
     assert discovered.rdma["scif0"].ports == ()
-    assert discovered.problems == ["/sys/class/infiniband/scif0: leads to nothing"]
+    assert discovered.problems == ["/sys/class/infiniband/scif0: is a broken link"]
 
 
 # --- ports
@@ -270,7 +270,7 @@ def test_names_that_are_not_ports() -> None:
     }
     discovered = find(tree, known())
     assert [port.number for port in discovered.rdma["mlx5_0"].ports] == [1]
-    assert discovered.problems == ["/sys/class/infiniband/mlx5_0/ports: holds something else than numbered ports"]
+    assert discovered.problems == ["/sys/class/infiniband/mlx5_0/ports: contains entries other than numbered ports"]
 
 
 def test_a_device_that_lost_its_ports() -> None:

@@ -340,7 +340,7 @@ def test_a_netdev_listed_by_its_function_only() -> None:
         tree |= loopback() | broken
         discovered = find(tree, known())
         assert (discovered.nics["eth0"].speed_mbps, discovered.nics["eth0"].address) == (100000, FIRST)
-        assert discovered.problems == ["/sys/class/net/eth0: leads to no device, and there is one of that name"]
+        assert discovered.problems == ["/sys/class/net/eth0: leads to no device, although one of that name exists"]
 
 
 def test_a_lost_class_is_reported() -> None:
@@ -367,7 +367,7 @@ def test_dangling_entries_are_a_single_problem() -> None:
     discovered = find(tree, known())
     assert discovered.nics["br0"].virtual
     assert discovered.nics["br0"].state is None
-    assert discovered.problems == ["/sys/class/net: 3 entries lead to nothing: br0, lo, veth1"]
+    assert discovered.problems == ["/sys/class/net: 3 entries are broken links: br0, lo, veth1"]
 
 
 def test_no_network_at_all_is_no_data() -> None:

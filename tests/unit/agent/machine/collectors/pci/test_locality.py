@@ -127,7 +127,7 @@ def test_local_cpus_outside_the_zone(cpus: str) -> None:
     discovered = tree.collect(TWO_ZONES)
     assert (discovered.function(gpu).zone, discovered.function(gpu).zone_source) == (0, "numa_node")
     assert [problem.problem for problem in discovered.problems] == [
-        f"1 function(s), {gpu}: zone 0 in numa_node, and local CPUs of other zones"
+        f"1 function(s), {gpu}: zone 0 in numa_node, but local CPUs of other zones"
     ]
 
 
