@@ -379,13 +379,13 @@ def test_not_ready_before_the_first_lists() -> None:
     """Without an API server, the extender starts, reports what is missing, and fails filter; with one, it recovers."""
     with reserved_port() as port, running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
         status, text = extender.get("/readyz")
-        assert (status, text) == (503, "not known yet: nodes, reports, pods\n")
+        assert (status, text) == (503, "waits for the first list of nodes, reports, pods\n")
         assert extender.get("/healthz")[0] == 200
         with contextlib.closing(Caller(extender)) as caller:
             pod = build_pod("p", MOST)
             pod["metadata"]["uid"] = "u"
             response = caller.filter(pod, ["n"])
-            assert response.json["Error"] == "zonewise: not known yet: nodes, reports, pods"
+            assert response.json["Error"] == "zonewise: waits for the first list of nodes, reports, pods"
             with new_cluster(port) as world:
                 world.add_node("n")
                 world.report(Kubelet("n", idle_node(KIND)))

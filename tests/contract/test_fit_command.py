@@ -118,8 +118,8 @@ def test_the_release_of_the_kubelet(fitting: Fitting, version: str | None, has_c
     fitting.write("pod.yaml", yaml.safe_dump(POD_LEVEL))
     result = fitting.predict("pod.yaml", "list.yaml")
     assert ("main: CPUs " in result.out) == has_cpus
-    assert (f"  not sure: nothing is known of {doubt}\n" in result.out) == bool(doubt)
-    assert ("not sure" in result.out) == bool(doubt)
+    assert (f"  uncertain: nothing is known about {doubt}\n" in result.out) == bool(doubt)
+    assert ("uncertain" in result.out) == bool(doubt)
 
 
 def test_unhealthy_devices_of_the_node(fitting: Fitting) -> None:
@@ -142,7 +142,7 @@ def test_a_report_of_another_agent(fitting: Fitting) -> None:
     retained = [entry for entry in fitting.report["attributes"] if "/" not in entry["name"]]
     fitting.write("plain.yaml", yaml.safe_dump({**fitting.report, "attributes": retained, "zones": zones}))
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "  not sure: nothing is known of which CPUs are free" in fitting.predict("pod.yaml", "plain.yaml").out
+    assert "  uncertain: nothing is known about which CPUs are free" in fitting.predict("pod.yaml", "plain.yaml").out
 
 
 @pytest.mark.parametrize(

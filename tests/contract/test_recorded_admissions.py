@@ -118,7 +118,7 @@ def test_endless_requests_are_rejected() -> None:
         verdict = admit(state_of_case(case), pod_of_case(case))
         assert not verdict.admitted
         assert "never ends" in verdict.message
-        assert "cannot share out" in explain_rejection(state_of_case(case), pod_of_case(case), verdict)
+        assert "cannot distribute" in explain_rejection(state_of_case(case), pod_of_case(case), verdict)
 
 
 def test_older_releases() -> None:

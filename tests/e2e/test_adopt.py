@@ -108,7 +108,7 @@ def test_queues_are_handed_over_and_back_while_jobs_run(cluster: LiveCluster) ->
         assert kueues["metadata"]["annotations"] == {"zonewise.dev/max-run-seconds": "7200"}
         for obj in (kueues, cluster.api.get(QUEUE).ok(), cluster.api.get(f"{KUEUE}/resourceflavors/all").ok()):
             assert not obj["metadata"].get("finalizers")
-        assert adopt(cluster) == (0, "Kueue has left nothing that must change.\nThe queues are adopted.\n")
+        assert adopt(cluster) == (0, "There is nothing to change.\nThe queues are adopted.\n")
 
         status, printed = adopt(cluster, "--back")
         assert (status, "start it now" in printed) == (0, True), printed

@@ -203,7 +203,7 @@ class SimulatedKubelet:
 
     def _list(self, _request: bytes, number: int) -> Message | bytes:
         if number <= self.faults.failing_lists:
-            raise LookupError("the simulated kubelet was told to fail")
+            raise LookupError("the simulated kubelet is set to fail")
         if number <= self.faults.garbled_lists:
             return _GARBAGE
         if number <= self.faults.empty_lists:

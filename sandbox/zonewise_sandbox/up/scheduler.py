@@ -184,7 +184,7 @@ class PodScheduler(Controller):
         with self._lock:
             candidates, count = self._totals.candidates(pod), self._totals.count
         if not candidates:
-            return "", f"0/{count} nodes are available: no selected node has room."
+            return "", f"0/{count} nodes are available: no selected node has enough free resources."
         passing, failed = self._extender.filter(pod.whole, candidates)
         if not passing:
             return "", f"0/{count} nodes are available: {_reasons(failed)}."

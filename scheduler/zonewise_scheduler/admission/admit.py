@@ -92,7 +92,7 @@ def _uncertain(context: AdmissionContext) -> tuple[str, ...]:
 
 
 def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
-    """Return the reasons why the verdict on a pod may be wrong, each as "nothing is known of ...".
+    """Return the reasons why the verdict on a pod may be wrong, each as "nothing is known about ...".
 
     An unknown fact about CPUs or memory matters to pods that a static manager would pin, whichever policies the node is
     believed to have. Any other unknown fact matters to every pod that gets an exclusive resource.
@@ -109,4 +109,4 @@ def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
         mentioned = ("CPU" in subject, "memory" in subject.lower())
         return (mentioned[0] and cpus) or (mentioned[1] and memory) if any(mentioned) else anything
 
-    return tuple(f"nothing is known of {subject}" for subject in kind.unknown if matters(subject))
+    return tuple(f"nothing is known about {subject}" for subject in kind.unknown if matters(subject))

@@ -89,7 +89,7 @@ class NodeKind:
     devices: tuple[DeviceClass, ...] = ()
     """Classes of devices, sorted."""
     unknown: tuple[str, ...] = ()
-    """Facts that the report lacks; each completes the phrase "nothing is known of ..."."""
+    """Facts that the report lacks; each completes the phrase "nothing is known about ..."."""
     unplaced_devices: tuple[tuple[int, int], ...] = ()
     """Unhealthy devices whose zones are unknown: index into `devices`, and how many of its total are guessed."""
 

@@ -76,7 +76,7 @@ def _allocate_devices_at_start(context: AdmissionContext, container: Container, 
         try:
             allocate_container_devices(context, container._replace(devices=(request,)), zones)
         except AdmissionError as error:
-            context.uncertain.append(f"container {container.name} will not start for want of {error.resource}")
+            context.uncertain.append(f"container {container.name} will not start for lack of {error.resource}")
 
 
 def _allocate_pod_cpus(context: AdmissionContext, count: int, zones: int | None) -> None:

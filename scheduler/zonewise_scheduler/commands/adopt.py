@@ -126,7 +126,7 @@ def _print_changes(writes: Iterable[Write]) -> None:
         name = key.namespaced_name if key.namespace else key.name
         names.setdefault((key.resource.kind, change.purpose), []).append(name)
     if not names:
-        write("Kueue has left nothing that must change.\n", STANDARD_OUTPUT)
+        write("There is nothing to change.\n", STANDARD_OUTPUT)
         return
     rows = [("CHANGE", "KIND", "NUMBER", "OBJECTS")]
     for (kind, purpose), objects in names.items():

@@ -19,9 +19,9 @@ _HAS_ERROR = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "Nodes are ready and schedulable. Each ready node has a report of its agent. Kubelets have policies that "
-        "align. No pod waits for a scheduler that does not run. The controller responds. Queues are active. Each "
-        "flavor matches nodes that have its quotas. The command says where this does not hold, and changes nothing. "
+        "The command checks nodes and their agents' reports, the policies of kubelets, and pods that wait for a "
+        "scheduler that does not run. It also checks the controller, queues, and flavors with their quotas. It "
+        "reports each problem with its repair, if there is one, and changes nothing. "
         "Status 0: no error; 1: an error was found; 2: unusable arguments, or no API server."
     )
     add_output_arguments(parser, (TABLE, JSON, YAML))
@@ -42,4 +42,4 @@ def run(arguments: Namespace) -> int:
     return _HAS_ERROR if any(finding.result == ERROR for finding in findings) else 0
 
 
-COMMAND = Command("check how a cluster is set up, and say what to repair", add_arguments, run)
+COMMAND = Command("check the setup of a cluster, and report what to repair", add_arguments, run)

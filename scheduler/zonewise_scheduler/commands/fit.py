@@ -94,10 +94,10 @@ def _release_doubts(release: tuple[int, int] | None, state: NodeState, shape: Po
     from zonewise_scheduler.admission.admit import RELEASES, differing_releases
 
     if release is not None and release not in RELEASES:
-        yield f"  not sure: nothing is known of kubelets of release {_version(release)}"
+        yield f"  uncertain: nothing is known about kubelets of release {_version(release)}"
     elif release is None and (differing := differing_releases(state, shape)):
         releases = ", ".join(map(_version, differing))
-        yield f"  not sure: nothing is known of the kubelet's release; these decide otherwise: {releases}"
+        yield f"  uncertain: nothing is known about the kubelet's release; these decide otherwise: {releases}"
 
 
 def _version(release: tuple[int, int]) -> str:
@@ -120,7 +120,7 @@ def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, 
     from zonewise_scheduler.admission.explain.rejection import explain_rejection
 
     verdict = admit(state, shape)
-    uncertainties = [f"  not sure: {uncertainty}" for uncertainty in verdict.uncertain]
+    uncertainties = [f"  uncertain: {uncertainty}" for uncertainty in verdict.uncertain]
     if not verdict.admitted:
         reason = f"{verdict.reason}: " if verdict.reason else ""
         return False, [f"{node} would reject it: {reason}{explain_rejection(state, shape, verdict)}", *uncertainties]

@@ -154,7 +154,7 @@ class ControllerLoop:
             return result.result(timeout)
         except FutureTimeout as error:
             result.cancel()
-            raise TimeoutError(f"the controller has not answered for {timeout:g} s") from error
+            raise TimeoutError(f"the controller has not responded for {timeout:g} s") from error
 
     @property
     def inbox_length(self) -> int:

@@ -180,7 +180,7 @@ class ControllerStatusHandler(GetHandler):
     def _readyz(self, _request: Request) -> Response:
         unsynced = self._watches.unsynced
         if unsynced:
-            return text_response(503, f"not known yet: {', '.join(unsynced)}\n")
+            return text_response(503, f"waits for the first list of {', '.join(unsynced)}\n")
         stale = [f"{name} for {age:.0f} s" for name, age in self._watches.ages.items() if age > self._stale_after]
         if stale:
             return text_response(503, f"not current: {', '.join(stale)}\n")

@@ -45,7 +45,7 @@ class StatusHandler(GetHandler):
     def _readyz(self, _request: Request) -> Response:
         unsynced = self._informers.unsynced
         if unsynced:
-            return text_response(503, f"not known yet: {', '.join(unsynced)}\n")
+            return text_response(503, f"waits for the first list of {', '.join(unsynced)}\n")
         outdated = [f"{name} for {age:.0f} s" for name, age in self._informers.outdated.items()]
         return text_response(503, f"not current: {', '.join(outdated)}\n") if outdated else text_response(200, "ok\n")
 

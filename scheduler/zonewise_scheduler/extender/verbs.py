@@ -72,7 +72,7 @@ class ExtenderVerbs:
     def filter(self, pod: Json, candidates: CandidateNodes) -> ExtenderFilterResult:
         """Return the one candidate on which the pod is assumed, or a reason for every candidate. Raises FieldError."""
         if unsynced := self._informers.unsynced:
-            return ExtenderFilterResult(error=f"zonewise: not known yet: {', '.join(unsynced)}")
+            return ExtenderFilterResult(error=f"zonewise: waits for the first list of {', '.join(unsynced)}")
         pending = _pending_pod(pod)
         if problem := size_problem(pending.shape):
             failed = FailedNodes(dict.fromkeys(candidates.names, problem), TOO_LARGE)

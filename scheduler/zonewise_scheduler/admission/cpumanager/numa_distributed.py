@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import Policies
 
-_NEVER_TERMINATES = "the kubelet never ends dealing out whole cores to zones of which only parts of cores are left"
+_NEVER_TERMINATES = (
+    "the kubelet never ends its distribution of whole cores over zones with only parts of cores left"
+)
 
 _MAX_SETS = 256
 """Maximum number of sets of one size that are searched: enough for any size if 10 zones have free CPUs."""

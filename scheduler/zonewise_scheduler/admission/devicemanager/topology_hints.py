@@ -43,7 +43,7 @@ def note_doubts(context: AdmissionContext, resource: str, count: int) -> None:
     context.note_random_pick(resource)
     kind = context.state.kind
     if kind.unplaced_devices and not _is_affinity_size_certain(kind, resource, count):
-        context.note(f"nothing is known of the zones of unhealthy {resource}, which count in the kubelet's hints")
+        context.note(f"nothing is known about the zones of unhealthy {resource}, which count in the kubelet's hints")
 
 
 def generate_device_topology_hints(

@@ -43,7 +43,7 @@ def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> 
             return f"needs {requested}; {_free_in_all(context, request)}"
         width = _width(kind, aligned, request)
         if single and width > 1:
-            return f"needs {requested} in one zone; no zone has so {_much(request.resource)}, even idle"
+            return f"needs {requested} in one zone; no zone has that {_much(request.resource)}, even when idle"
         if not request.hints.preferred:
             return f"needs {requested} in {zone_count(width)}; {'; '.join(_facts(context, aligned, request.resource))}"
     return _apart(kind, aligned, requests)
@@ -64,7 +64,7 @@ def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceH
             f"{amount(request.resource, request.amount)} from {zone_count(_width(kind, aligned, request))}"
             for request in requests
         ]
-        return f"needs {listed(widths_in_words)}; policy {kind.policies.topology} wants the same zones for all"
+        return f"needs {listed(widths_in_words)}; policy {kind.policies.topology} requires the same zones for all"
     requested = listed([amount(request.resource, request.amount) for request in requests])
     together: dict[str, list[ResourceHints]] = {}
     for request in requests:

@@ -85,7 +85,7 @@ def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -
         return f"needs more {verdict.resource} than the node has left"
     requested = milli_amount(verdict.resource, insufficient.requested)
     free = milli_amount(verdict.resource, max(0, insufficient.available))
-    return f"needs {requested} in all; the node has {free} left"
+    return f"needs {requested} in total; the node has {free} left"
 
 
 def _empty_pool(aligned: AlignedRequest, manager: str) -> str:
@@ -97,7 +97,7 @@ def _empty_pool(aligned: AlignedRequest, manager: str) -> str:
 def _cpus(context: AdmissionContext, cpus: int) -> str:
     free = free_cpu_count(context)
     # distribute-cpus-across-numa can fail with enough free CPUs (cpumanager/numa_distributed.py)
-    uneven = f", but the kubelet cannot share out {cpus} evenly among zones" if free >= cpus else ""
+    uneven = f", but the kubelet cannot distribute {cpus} evenly among zones" if free >= cpus else ""
     return f"needs {amount(CPU, cpus)}; {are_free(free)}{uneven}"
 
 

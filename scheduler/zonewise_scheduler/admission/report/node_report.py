@@ -235,8 +235,8 @@ def _policies(
 
 
 def _unreported(base: Policies, guess: Policies) -> tuple[str, ...]:
-    cpus = ("CPUs, which the kubelet gives out",) if base.cpu == "static" and guess.cpu == "none" else ()
-    memory = ("memory, which the kubelet gives out",) if base.memory == "Static" and guess.memory == "None" else ()
+    cpus = ("the CPUs that the kubelet allocates",) if base.cpu == "static" and guess.cpu == "none" else ()
+    memory = ("the memory that the kubelet allocates",) if base.memory == "Static" and guess.memory == "None" else ()
     return (*cpus, *memory)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.report.nrt_object import NrtObject
 
-ZONE_GROUPS = "zones that give memory as one"
+ZONE_GROUPS = "zones that allocate memory as a group"
 """Text of the unknown fact if memory groups are damaged or cannot be reported."""
 
 

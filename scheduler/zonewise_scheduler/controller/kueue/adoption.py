@@ -73,7 +73,7 @@ def webhook_writes(configurations: Mapping[Resource, Sequence[Json]], own: str, 
                 continue
             changed = [_with_condition(webhook, called=called) for webhook in webhooks]
             if changed != webhooks:
-                purpose = "call Kueue's webhooks" if called else "call Kueue's webhooks no more"
+                purpose = "call Kueue's webhooks" if called else "disable Kueue's webhooks"
                 yield _patch(resource, obj, purpose, {"webhooks": changed})
 
 
@@ -112,7 +112,7 @@ def return_writes(
             if SUBMITTED_DEADLINE_ANNOTATION in noted:
                 body["spec"] = {"activeDeadlineSeconds": submitted_deadline(job)}
             if noted:
-                yield _patch(adapter.resource, job, "remove what a start noted", body)
+                yield _patch(adapter.resource, job, "remove the record of the start", body)
 
 
 def deletion_obstacles(objects: Mapping[Resource, Sequence[Json]]) -> Iterator[str]:

@@ -137,7 +137,7 @@ def _with_quota(state: WorkloadState, limits: ReadinessLimits, now: float) -> Wr
         return patch_status(workload, name, "evict", evict_with_backoff(workload, cause, limits, now))
     if unhealthy_nodes is not None and unhealthy_nodes != _unhealthy_nodes(workload):
         nodes = [{"name": node} for node in unhealthy_nodes]
-        return patch_workload(workload, name, "note failed nodes", {"status": {"unhealthyNodes": nodes}}, "status")
+        return patch_workload(workload, name, "record failed nodes", {"status": {"unhealthyNodes": nodes}}, "status")
     return None if is_true(workload, ADMITTED) else _pass_checks(state, now)
 
 

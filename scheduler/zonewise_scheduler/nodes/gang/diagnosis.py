@@ -159,4 +159,4 @@ def _combined_cause(snapshot: NodeSnapshot, reason: str, messages: list[tuple[st
     if len({text for text, _ in messages}) == 1:
         return Cause(node_count, reason, message)
     name = snapshot.nodes.name(rows[0])
-    return Cause(node_count, reason, f"{message} ({name}; much the same on the others)", name)
+    return Cause(node_count, reason, f"{message} ({name}; similar on the others)", name)

@@ -226,7 +226,7 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
     """Return a pod set; raise FieldError for a template that the API server would reject."""
     count, min_count = reader.count("count", None if reader.has("count") else 1), reader.count("minCount")
     if count is None:
-        raise FieldError(f"{reader.path}count", "nothing is known of how many pods it has")
+        raise FieldError(f"{reader.path}count", "nothing is known about how many pods it has")
     if count > _MAX_COUNT:
         raise FieldError(f"{reader.path}count", f"not from 0 to {_MAX_COUNT}: {abbreviated(count)}")
     template, topology = reader.child("template"), _topology_request(reader)

@@ -123,9 +123,9 @@ class _Cycle:
         elif mode is FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
         elif self._has_overlapping_targets(entry):
-            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
+            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims end for another workload")
         elif self._missing(entry):
-            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload was before it")
+            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload got its quota first")
         elif delayed := self._delayed_reservation(entry):
             entry.decide("waiting", "Reserved", "Reserved", f"it would delay {delayed}", delayed)
         else:

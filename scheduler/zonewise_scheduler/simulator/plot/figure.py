@@ -184,7 +184,7 @@ def _draw_figure(spec: FigureSpec) -> Figure:
     for panel, names in zip(above, resource_groups, strict=False):
         draw_utilisation(panel, spec.policies, names, spec.capacity[names[0]], spec.span)
     if not resource_groups:
-        style.draw_empty_panel(above[0], "Utilisation", "nothing was taken")
+        style.draw_empty_panel(above[0], "Utilisation", "no resource was used")
     draw_queue_length(above[-1], spec.policies, spec.span)
     if not spec.charts:
         style.draw_empty_panel(gantt_axes[0], "Gantt chart", "nothing has run")

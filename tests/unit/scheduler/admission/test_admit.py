@@ -246,7 +246,7 @@ def test_the_overhead_of_the_runtime_class_counts_for_the_node_only() -> None:
     ("subject", "affected"),
     [
         ("which CPUs are free", {"cpus"}),
-        ("memory, which the kubelet gives out", {"cpus", "memory"}),
+        ("the memory that the kubelet allocates", {"cpus", "memory"}),
         ("the Topology Manager's policy", {"cpus", "memory", "devices"}),
     ],
 )
@@ -261,7 +261,7 @@ def test_unknown_facts_make_affected_verdicts_uncertain(subject: str, affected: 
     }
     uncertain = {name for name, shape in pods.items() if admit(state, shape).uncertain}
     assert uncertain == affected
-    assert admit(state, pods["cpus"]).uncertain == (f"nothing is known of {subject}",)
+    assert admit(state, pods["cpus"]).uncertain == (f"nothing is known about {subject}",)
 
 
 # --- invariants

@@ -345,7 +345,7 @@ def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int,
     state = node(2, devices={GPU: {1: 3, 2: 3}}, topology="restricted")
     assert admit(state, pod(container(devices={GPU: count}), qos="BestEffort")).uncertain == ()
     verdict = admit(with_unplaced(state, _0=1, _1=1), pod(container(devices={GPU: count}), qos="BestEffort"))
-    doubt = f"nothing is known of the zones of unhealthy {GPU}, which count in the kubelet's hints"
+    doubt = f"nothing is known about the zones of unhealthy {GPU}, which count in the kubelet's hints"
     assert verdict.uncertain == (() if certain else (doubt,))
     assert verdict.admitted is admitted
 

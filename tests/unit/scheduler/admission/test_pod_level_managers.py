@@ -173,7 +173,7 @@ def test_devices_are_counted_at_admission() -> None:
     assert verdict.after.device_free == (0, 0)
     verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 3})))
     assert verdict.admitted
-    assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
+    assert verdict.uncertain == (f"container c0 will not start for lack of {GPU}",)
 
 
 def test_a_container_that_lacks_devices_holds_its_other_devices() -> None:
@@ -184,7 +184,7 @@ def test_a_container_that_lacks_devices_holds_its_other_devices() -> None:
     assert verdict.after.device_free == (1, 0)
     (assignment,) = verdict.assignments
     assert [(devices.resource, devices.number) for devices in assignment.devices] == [(NIC, 2)]
-    assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
+    assert verdict.uncertain == (f"container c0 will not start for lack of {GPU}",)
 
 
 def test_whole_cores_are_checked_for_the_pod() -> None:

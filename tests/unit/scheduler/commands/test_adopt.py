@@ -71,4 +71,4 @@ def test_a_cluster_without_kueue_has_nothing_to_change(capsys: pytest.CaptureFix
     assert "does not serve the kind ClusterQueue of kueue.x-k8s.io/v1beta2" in capsys.readouterr().err
     with ApiServer(crds=sorted(KUEUE_CRDS.glob("*s.yaml"))) as server:
         assert adopt.run(parser.parse_args(["--api-server", server.url, "--dry-run"])) == 0
-    assert capsys.readouterr().out == "Kueue has left nothing that must change.\n"
+    assert capsys.readouterr().out == "There is nothing to change.\n"

@@ -85,7 +85,9 @@ def test_readiness_follows_from_the_watches() -> None:
     watches.ages["jobs"] = 31.0
     assert get(served, "/readyz").body == b"not current: jobs for 31 s\n"
     watches.unsynced.append("workloads")
-    assert get(served, "/readyz") == Response(503, "text/plain; charset=utf-8", b"not known yet: workloads\n")
+    assert get(served, "/readyz") == Response(
+        503, "text/plain; charset=utf-8", b"waits for the first list of workloads\n"
+    )
     assert get(served, "/healthz").status == 200
 
 
@@ -185,12 +187,12 @@ def test_an_invalid_parameter_is_named(query: str, message: str) -> None:
 
 def test_a_controller_that_does_not_respond_is_unavailable() -> None:
     def ask(function: Callable[[QueueController], Any], timeout: float) -> Any:
-        raise TimeoutError(f"the controller has not answered for {timeout:g} s")
+        raise TimeoutError(f"the controller has not responded for {timeout:g} s")
 
     served = handler(QUEUE, ask=ask)
     for path in ("/api/v1/workloads", "/api/v1/plan", "/api/v1/workloads/ns/a"):
         response = get(served, path)
-        assert (response.status, response.body) == (503, b"the controller has not answered for 5 s\n")
+        assert (response.status, response.body) == (503, b"the controller has not responded for 5 s\n")
     assert get(served, "/api/v1/queues").status == 200
 
 

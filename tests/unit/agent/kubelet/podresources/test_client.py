@@ -208,7 +208,7 @@ def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
     """It is not repeated, and its message is part of the error. The next call is a new one."""
     with simulated(Faults(failing_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
-        with pytest.raises(BadResponse, match="UNKNOWN: the simulated kubelet was told to fail"):
+        with pytest.raises(BadResponse, match="UNKNOWN: the simulated kubelet is set to fail"):
             client.list()
         assert client.list() == ()
 

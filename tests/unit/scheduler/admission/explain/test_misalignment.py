@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         (pod(container(cpus=9, gib=1)), "needs 9 CPUs; 8 are free"),
         (
             pod(container(devices={GPU: 3}), qos="BestEffort"),
-            f"needs 3 {GPU} in one zone; no zone has so many, even idle",
+            f"needs 3 {GPU} in one zone; no zone has that many, even when idle",
         ),
         (
             pod(container(devices={GPU: 4}), qos="BestEffort"),
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
             pod(container("c0", 2, 1), container("c1", 6, 1)),
             "container c1 needs 6 CPUs in one zone; zone 0 has 2 free, zone 1 has 4",
         ),
-        (pod(container(cpus=1, gib=20)), "needs 20 GiB of memory in one zone; no zone has so much, even idle"),
+        (pod(container(cpus=1, gib=20)), "needs 20 GiB of memory in one zone; no zone has that much, even when idle"),
     ],
 )
 def test_no_zone_has_enough(shape: PodShape, words: str) -> None:
@@ -71,7 +71,7 @@ def test_restricted_needs_the_same_zones_for_all_resources() -> None:
     state = node(2, 4, devices={GPU: {1: 1, 2: 1}}, topology="restricted", **STATIC)
     assert explained(state, pod(container(cpus=12, gib=1, devices={GPU: 1}))) == (
         f"needs 1 {GPU} from one zone, 12 CPUs from 2 zones and 1 GiB of memory from one zone; "
-        "policy restricted wants the same zones for all"
+        "policy restricted requires the same zones for all"
     )
 
 

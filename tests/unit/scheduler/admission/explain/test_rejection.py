@@ -62,7 +62,7 @@ def test_enough_cpus_that_the_kubelet_cannot_distribute(others: int, free: int) 
     state = node(3, 2, topology="none", distribute_across_zones=True, **STATIC)
     kind = replace(state.kind, cpus=CpuTopology(cores, zones, packages, (), 0))
     assert explained(state._replace(kind=kind, free_cpus=0x170 | others), pod(container(cpus=4, gib=1))) == (
-        f"needs 4 CPUs; {free} are free, but the kubelet cannot share out 4 evenly among zones"
+        f"needs 4 CPUs; {free} are free, but the kubelet cannot distribute 4 evenly among zones"
     )
 
 
@@ -139,15 +139,15 @@ def test_a_container_of_a_pod_with_pod_level_resources() -> None:
     """In scope container, the container's own request is the problem, not what is left for other containers."""
     state = node(2, 4, topology="single-numa-node", pod_level_managers=True, **STATIC)
     shape = pod(container("c0", 9, 1), container("c1"))._replace(pod_level=PodLevelResources(9000, (("memory", GIB),)))
-    assert explained(state, shape) == "container c0 needs 9 CPUs in one zone; no zone has so many, even idle"
+    assert explained(state, shape) == "container c0 needs 9 CPUs in one zone; no zone has that many, even when idle"
 
 
 @pytest.mark.parametrize(
     ("available", "words"),
     [
-        (Resource(1500, GIB, 5, 0), "needs 2 CPUs in all; the node has 1.5 CPUs left"),
-        (Resource(-500, GIB, 5, 0), "needs 2 CPUs in all; the node has 0 CPUs left"),
-        (Resource(2000, GIB // 2, 5, 0), "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
+        (Resource(1500, GIB, 5, 0), "needs 2 CPUs in total; the node has 1.5 CPUs left"),
+        (Resource(-500, GIB, 5, 0), "needs 2 CPUs in total; the node has 0 CPUs left"),
+        (Resource(2000, GIB // 2, 5, 0), "needs 1 GiB of memory in total; the node has 0.5 GiB of memory left"),
         (Resource(2000, GIB, 0, 0), "the node already has its maximum number of pods"),
     ],
 )
@@ -159,17 +159,17 @@ def test_a_deserialized_verdict() -> None:
     """Resource names are compared by value, not by identity."""
     shape, available = pod(container(cpus=2, gib=1), qos="Burstable"), Resource(1500, GIB, 5, 0)
     verdict = admit(node(), shape, available)._replace(resource="".join(["c", "pu"]))
-    assert explain_rejection(node(), shape, verdict, available) == "needs 2 CPUs in all; the node has 1.5 CPUs left"
+    assert explain_rejection(node(), shape, verdict, available) == "needs 2 CPUs in total; the node has 1.5 CPUs left"
 
 
 @pytest.mark.parametrize(
     ("resource", "words"),
     [
         ("pods", "the node already has its maximum number of pods"),
-        ("cpu", "needs 2 CPUs in all; the node has 1.5 CPUs left"),
-        ("memory", "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
-        (AMD, f"needs 3 {AMD} in all; the node has 2 {AMD} left"),
-        (GPU, f"needs 2 {GPU} in all; the node has 1 {GPU} left"),
+        ("cpu", "needs 2 CPUs in total; the node has 1.5 CPUs left"),
+        ("memory", "needs 1 GiB of memory in total; the node has 0.5 GiB of memory left"),
+        (AMD, f"needs 3 {AMD} in total; the node has 2 {AMD} left"),
+        (GPU, f"needs 2 {GPU} in total; the node has 1 {GPU} left"),
     ],
 )
 def test_each_insufficient_resource_has_its_own_numbers(resource: str, words: str) -> None:
@@ -230,6 +230,6 @@ def test_the_insufficient_resource_is_compared_by_value() -> None:
     available = Resource(8000, 8 * GIB, 9, 0, ((GPU, 1),))
     verdict = admit(state, shape, available)
     named = verdict._replace(resource="".join([*GPU]))
-    assert explain_rejection(state, shape, named, available) == f"needs 2 {GPU} in all; the node has 1 {GPU} left"
+    assert explain_rejection(state, shape, named, available) == f"needs 2 {GPU} in total; the node has 1 {GPU} left"
     other = verdict._replace(resource=NIC)
     assert explain_rejection(state, shape, other, available) == f"needs more {NIC} than the node has left"

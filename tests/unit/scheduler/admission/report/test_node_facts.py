@@ -113,7 +113,7 @@ def test_an_unhealthy_device_of_an_unknown_zone_makes_a_verdict_uncertain() -> N
     verdict = admit(adapted(state, gpu=8), four)
     assert verdict.reason == "TopologyAffinityError"
     assert verdict.uncertain == (
-        f"nothing is known of the zones of unhealthy {GPU}, which count in the kubelet's hints",
+        f"nothing is known about the zones of unhealthy {GPU}, which count in the kubelet's hints",
     )
 
 

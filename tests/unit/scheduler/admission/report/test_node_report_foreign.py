@@ -131,7 +131,7 @@ def test_groups_of_zones_are_unknown(policy: str, memory: str, is_unknown: bool)
     """Counts do not show groups. Without pinned memory, or if zones allocate separately, there are none."""
     known = Policies(topology=policy, cpu="static", memory=memory)
     kind = state_of(plain(zone(0, cpu=(4, 4, 4), memory=(9, 9, 9))), policies=known).kind
-    assert ("zones that give memory as one" in kind.unknown) is is_unknown
+    assert ("zones that allocate memory as a group" in kind.unknown) is is_unknown
 
 
 def test_cores_of_unknown_size_have_one_cpu() -> None:
@@ -194,7 +194,7 @@ def test_memory_that_is_not_reported_is_unknown(memory: str, is_unknown: bool) -
     """Memory is unknown only if the kubelet is known to allocate it."""
     kind = state_of(plain(zone(0, cpu=(4, 4, 4))), policies=Policies(cpu="static", memory=memory)).kind
     assert kind.policies.memory == "None"
-    assert ("memory, which the kubelet gives out" in kind.unknown) is is_unknown
+    assert ("the memory that the kubelet allocates" in kind.unknown) is is_unknown
 
 
 @pytest.mark.parametrize(("cpu", "is_unknown"), [("static", True), ("none", False)])
@@ -202,7 +202,7 @@ def test_cpus_that_are_not_reported_are_unknown(cpu: str, is_unknown: bool) -> N
     """CPUs are unknown only if the kubelet is known to allocate them."""
     kind = state_of(plain(zone(0, memory=(4, 4, 4))), policies=Policies(cpu=cpu, memory="Static")).kind
     assert kind.policies.cpu == "none"
-    assert ("CPUs, which the kubelet gives out" in kind.unknown) is is_unknown
+    assert ("the CPUs that the kubelet allocates" in kind.unknown) is is_unknown
 
 
 def test_known_policies_are_not_guessed() -> None:
@@ -211,7 +211,7 @@ def test_known_policies_are_not_guessed() -> None:
     nrt = plain(zone(0, cpu=(4, 4, 4)), attributes={"topologyManagerPolicy": "none"})
     kind = state_of(nrt, policies=known, threads=2).kind
     assert kind.policies == known._replace(memory="None")
-    assert kind.unknown[0] == "memory, which the kubelet gives out"
+    assert kind.unknown[0] == "the memory that the kubelet allocates"
     assert not any("policies" in fact for fact in kind.unknown)
 
 

@@ -169,7 +169,7 @@ def test_a_damaged_memory_group_is_unknown(text: str, zone: int) -> None:
     nrt = published(machine, report_of(machine))
     set_attribute(nrt["zones"][zone], names.MEMORY_GROUP, text)
     state = damaged_state(nrt)
-    assert state.kind.unknown == ("zones that give memory as one",)
+    assert state.kind.unknown == ("zones that allocate memory as a group",)
     assert state.memory_groups == (1, 2, 4, 8)
 
 

@@ -164,7 +164,7 @@ def test_a_quiet_stream_has_comments(cluster: PageCluster, monkeypatch: pytest.M
 
 def test_a_controller_that_does_not_respond_is_unavailable(cluster: PageCluster) -> None:
     def ask(function: Callable[[QueueController], Any], timeout: float) -> Any:
-        raise TimeoutError(f"the controller has not answered for {timeout:g} s")
+        raise TimeoutError(f"the controller has not responded for {timeout:g} s")
 
     feed = ClusterFeed(ask, cluster.reporter, lambda: NOW)
     assert feed.respond(Request("GET", "/")).status == 503

@@ -174,8 +174,8 @@ def test_a_controller_that_does_not_respond_is_unavailable() -> None:
     queue = reported_queue()
 
     def ask(_function: Any, _timeout: float) -> Any:
-        raise TimeoutError("the controller has not answered for 5 s")
+        raise TimeoutError("the controller has not responded for 5 s")
 
     forecasts = HypotheticalForecasts(ask, queue.reporter, lambda: queue.now)
     response = forecasts.respond(Request("GET", PATH, query=urlencode({"namespace": NAMESPACE, "queue": "l"})))
-    assert (response.status, response.body) == (503, b"the controller has not answered for 5 s\n")
+    assert (response.status, response.body) == (503, b"the controller has not responded for 5 s\n")
