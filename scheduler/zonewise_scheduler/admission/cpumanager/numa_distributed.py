@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import Policies
 
-_NEVER_TERMINATES = (
-    "the kubelet never ends its distribution of whole cores over zones with only parts of cores left"
-)
+_NEVER_TERMINATES = "the kubelet never ends its distribution of whole cores over zones with only parts of cores left"
 
 _MAX_SETS = 256
 """Maximum number of sets of one size that are searched: enough for any size if 10 zones have free CPUs."""
