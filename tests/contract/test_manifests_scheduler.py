@@ -45,6 +45,7 @@ AUTH = ("scheduler/components/pod-monitor", "scheduler/components/metrics-auth")
 WORKLOADS = ("DaemonSet", "Deployment")
 EXAMPLE = MANIFESTS / "scheduler" / "examples" / "kube-scheduler-configuration.yaml"
 DEPLOY = (PROJECT / "docs/guides/deploy.md").read_text()
+EXTENDER = (PROJECT / "docs/guides/extender.md").read_text()
 
 OWN = {
     *((verb, thing, "*") for verb in ("list", "watch") for thing in ("/nodes", "/pods")),
@@ -294,7 +295,7 @@ def test_metrics_for_bearers_of_a_token(overlay: str) -> None:
     assert not agent & {(one["kind"], one["metadata"]["name"]) for one in manifests}
 
 
-# --- docs/guides/deploy.md
+# --- docs/guides/deploy.md and docs/guides/extender.md
 
 
 def test_kustomizations_of_the_guide() -> None:
@@ -326,7 +327,9 @@ def test_messages_of_the_guide() -> None:
             "would reject it: needs 6 CPUs",
         )
     )
-    explained = re.findall(r"^\| (.+?) \| ", DEPLOY.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
+    [_, table] = EXTENDER.split("| 16 node(s) ... | meaning |\n|---|---|\n")
+    explained = re.findall(r"^\| (.+?) \| ", table, re.MULTILINE)[:5]
+    assert len(explained) == 5
     assert [words for words in explained if words.split(" in one zone")[0] not in said] == []
 
 

@@ -216,7 +216,10 @@ def _status(port: int, token: str) -> int:
 
 def test_a_user_without_the_role_gets_an_error_that_names_it(server: RealServer) -> None:
     api = proxied_read_api(config_of(server, user(server, "bob")), NAMESPACE)
-    with contextlib.closing(api), pytest.raises(ReadApiUnavailable, match="the Role zonewise-user gives this right"):
+    with (
+        contextlib.closing(api),
+        pytest.raises(ReadApiUnavailable, match="the Role zonewise-user grants this permission"),
+    ):
         api.get("/api/v1/queues")
 
 

@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 _DEFAULTS = Settings()
 
-_RIGHTS = {
-    "health": "manifests/components/health grants this right, and health-taint the right to set a taint",
-    "labels": "manifests/components/labels-on-node or labels-by-nfd grants this right",
-    "rules": "manifests/components/node-feature-rules grants this right, and node-feature-taints the right to set "
-    "taints",
+_PERMISSIONS = {
+    "health": "manifests/components/health grants this permission, and health-taint the permission to set a taint",
+    "labels": "manifests/components/labels-on-node or labels-by-nfd grants this permission",
+    "rules": "manifests/components/node-feature-rules grants this permission, and node-feature-taints the "
+    "permission to set taints",
 }
 """By object, the manifests that permit its writes: advice for the log if the API server rejects one."""
 
@@ -64,7 +64,7 @@ class PublishingSink:
         self._status = status
         self._meters = meters
         self._worker: PublishWorker[Snapshot] = PublishWorker(
-            name, self._send, self._failed, advice=_RIGHTS.get(name, "")
+            name, self._send, self._failed, advice=_PERMISSIONS.get(name, "")
         )
         self._worker.start()
 

@@ -1,7 +1,7 @@
 """Access to /metrics and /debug, for tokens of users that the API server allows to get the path.
 
 The other components of a cluster do the same. A TokenReview returns the user of a token. A SubjectAccessReview states
-whether that user may `get` the path as a non-resource URL. A ClusterRole grants Prometheus that right.
+whether that user may `get` the path as a non-resource URL. A ClusterRole grants Prometheus that permission.
 
 A path of the read API is reviewed with REVIEWED_PREFIX before it. Every user of a cluster may `get` /api/* for
 discovery: ClusterRole system:discovery (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).

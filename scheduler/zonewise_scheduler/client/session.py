@@ -198,7 +198,7 @@ def _advice(error: Exception, config: Config | None) -> str:
     if isinstance(error, Unauthorized):
         return "; log in again, or use another kubeconfig or context"
     if isinstance(error, Forbidden):
-        return "; an administrator of the cluster can grant this right with RBAC"
+        return "; an administrator of the cluster can grant this permission with RBAC"
     if isinstance(error, TransportError) and config is not None:
         return f"; check that {config.url} is up, and that it is the right server"
     return ""

@@ -82,7 +82,7 @@ def _check_priority_class(session: Session, request: JobRequest) -> None:
     """Raise CommandError if the class does not exist: the controller would not queue the job."""
     if not request.priority_class:
         return
-    with contextlib.suppress(Forbidden):  # classes are cluster-wide, so the user may lack the right to read them
+    with contextlib.suppress(Forbidden):  # classes are cluster-wide, so the user may lack the permission to read them
         if session.find(WORKLOAD_PRIORITY_CLASSES, request.priority_class) is None:
             raise CommandError(
                 f"there is no WorkloadPriorityClass {request.priority_class}: name one by --priority-class; "

@@ -104,7 +104,7 @@ class ViewerToken:
         except Forbidden:
             self.problem = (
                 f"you may not create a token of ServiceAccount {self._namespace}/{ACCOUNT}; "
-                "the Role zonewise-user gives this right"
+                "the Role zonewise-user grants this permission"
             )
         except (KubeError, msgspec.DecodeError, LookupError, TypeError) as error:
             self.problem = (

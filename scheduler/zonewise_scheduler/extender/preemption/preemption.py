@@ -159,7 +159,9 @@ class Preemption:
         self._budgets.set_served(served)
         self._metrics.set_budgets_forbidden(forbidden=served is Served.FORBIDDEN)
         if served is Served.FORBIDDEN:
-            log.warning("preemption is off: the extender lacks the right to list and watch poddisruptionbudgets.policy")
+            log.warning(
+                "preemption is off: the extender lacks the permission to list and watch poddisruptionbudgets.policy"
+            )
 
     def _run(self) -> None:
         while not self._stopping.wait(PERIOD):

@@ -207,7 +207,7 @@ class GangMembers:
         if served is Served.UNKNOWN:
             return f"waits for the first list of PodGroups; the pod names {key}"
         if served is Served.FORBIDDEN:
-            return f"{key} cannot be read: the extender lacks the right to list podgroups.{key.api_group}"
+            return f"{key} cannot be read: the extender lacks the permission to list podgroups.{key.api_group}"
         return f"waits for {key}, which does not exist"
 
     def requested_gangs(self) -> Iterator[PodGroup]:

@@ -143,7 +143,7 @@ def test_neither_a_users_own_token_nor_an_error_is_written(tmp_path: Path) -> No
     ("reply", "problem"),
     [
         (NotFound(404, "NotFound", "not found"), "there is no ServiceAccount zonewise-viewer in namespace zonewise"),
-        (Forbidden(403, "Forbidden", "no"), "the Role zonewise-user gives this right"),
+        (Forbidden(403, "Forbidden", "no"), "the Role zonewise-user grants this permission"),
         (
             TransportError("refused"),
             "does not issue a token of ServiceAccount zonewise/zonewise-viewer: refused",

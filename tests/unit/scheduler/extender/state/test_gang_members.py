@@ -98,7 +98,7 @@ def test_missing_group() -> None:
     assert gangs.rejection(KEY, 1) == "waits for the first list of PodGroups; the pod names PodGroup lab/trainer"
     gangs.set_served(API, Served.FORBIDDEN)
     assert gangs.rejection(KEY, 1) == (
-        "PodGroup lab/trainer cannot be read: the extender lacks the right to list podgroups.scheduling.x-k8s.io"
+        "PodGroup lab/trainer cannot be read: the extender lacks the permission to list podgroups.scheduling.x-k8s.io"
     )
     gangs.set_served(API, Served.YES)
     assert gangs.rejection(KEY, 1) == "waits for PodGroup lab/trainer, which does not exist"
