@@ -286,7 +286,7 @@ def test_dry_run_prints_what_kubectl_can_apply(
             ("submit", "--wrap", "true", "-p", "none"),
             "there is no LocalQueue none in namespace default: select one with -p",
         ),
-        (("submit", "--wrap", "true", "-N", "0"), "argument -N/--nodes: '0' is not a whole number from 1"),
+        (("submit", "--wrap", "true", "-N", "0"), "argument -N/--nodes: '0' is not a positive whole number"),
         (("submit", "--wrap", "true", "--exclusive"), "--exclusive is not supported: request all CPUs"),
         (("explain", "none"), "there is no job, pod or node none in namespace default; `zonewise queue --jobs -A`"),
         (("explain", "a/b/../c"), "there is no job a/b/../c in namespace default; `zonewise queue --jobs -A`"),

@@ -104,7 +104,9 @@ def _resource(value: object, path: str) -> tuple[str, int]:
         _check_devices(fields["devices"], f"{path}.devices")
     replicas = fields.get("replicas")
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < _MIN_REPLICAS:
-        raise DevicePluginConfigError(f"{path}.replicas: {replicas!r} must be a whole number from {_MIN_REPLICAS}")
+        raise DevicePluginConfigError(
+            f"{path}.replicas: {replicas!r} must be a whole number of at least {_MIN_REPLICAS}"
+        )
     return name, replicas
 
 

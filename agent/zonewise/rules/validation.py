@@ -4,11 +4,11 @@
 |---|---|---|
 | label | all but *.kubernetes.io; of those feature. and profile.node.kubernetes.io | a valid label value |
 | annotation | the same without profile.node.kubernetes.io | at most 1024 bytes |
-| extended resource | as annotations | a quantity that is a whole number from 0 |
+| extended resource | as annotations | a quantity that is a non-negative whole number |
 | taint | as annotations | one of three effects |
 
 An API server rejects a whole write for one invalid part, so more is checked here than in NFD. An extended
-resource must be a whole number from 0, and key and value of a taint must be valid.
+resource must be a non-negative whole number, and key and value of a taint must be valid.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def extended_resource_error(name: str, value: str) -> str:
         quantity = parse_milli_value(value)
     except ValueError:
         return f"{value[:100]!r} is not a quantity"
-    return f"{value[:100]!r} is not a whole number from 0" if quantity < 0 or quantity % 1000 else ""
+    return f"{value[:100]!r} is not a non-negative whole number" if quantity < 0 or quantity % 1000 else ""
 
 
 def taint_error(taint: Taint) -> str:

@@ -160,7 +160,7 @@ class FieldReader:
         value = self.number(name, default)
         if value is None or minimum <= value <= maximum:
             return default if value is None else value
-        self.report(name, f"not from {minimum} to {maximum}")
+        self.report(name, f"not between {minimum} and {maximum}")
         return default
 
     def non_negative(self, name: str, default: float) -> float:
@@ -169,7 +169,7 @@ class FieldReader:
             return default
         value = non_negative_number(self.obj[name])
         if value is None:
-            self.report(name, "not a number from 0 on")
+            self.report(name, "not a non-negative number")
             return default
         return value
 

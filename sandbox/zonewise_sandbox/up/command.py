@@ -241,5 +241,5 @@ def _speed(text: str) -> float:
 
 def _natural(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ArgumentTypeError(f"not a whole number from 0: {text}")
+        raise ArgumentTypeError(f"not a non-negative whole number: {text}")
     return int(text)

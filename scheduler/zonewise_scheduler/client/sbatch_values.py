@@ -157,7 +157,7 @@ def parse_gres(text: str) -> dict[str, int]:
 def parse_count(text: str) -> int:
     """Return a positive integer."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-        raise ValueError(f"{text!r} is not a whole number from 1")
+        raise ValueError(f"{text!r} is not a positive whole number")
     return int(text)
 
 

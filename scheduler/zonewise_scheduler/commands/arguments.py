@@ -81,7 +81,7 @@ def positives(text: str) -> list[float]:
 def count(text: str) -> int:
     """Return a positive integer."""
     if not _is_count(text):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 
 

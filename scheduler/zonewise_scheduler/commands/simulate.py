@@ -78,9 +78,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = _epilog()
     add = parser.add_argument
-    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as "
-        "JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a file, the name of a mix, "
-        "or - for standard input")  # fmt: skip
+    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a generator file of Kueue's "
+        "performance tests, jobs as JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a "
+        "file, the name of a mix, or - for standard input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"policy to simulate, from the list below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies to compare side by side")
     add("--reserve-after", metavar="DURATION", type=duration, help=f"wait after which {DEFAULT_POLICY} reserves any "
@@ -133,7 +133,7 @@ def _add_advice(parser: ArgumentParser) -> None:
         "curve; status 1 if no value meets the goal")  # fmt: skip
     add("--goal", metavar="GOAL", type=goal, help="STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where "
         "STATISTIC is mean, longest or pN. The goal 'p95 wait of queue gpu <= 1h' is met if 95 %% of these jobs start "
-        "within an hour. Jobs that never start count as later")  # fmt: skip
+        "within an hour. The wait of a job that never starts is infinite")  # fmt: skip
 
 
 def _add_live(parser: ArgumentParser) -> None:

@@ -83,7 +83,7 @@ def _check_log(log: SwfLog, arguments: Namespace) -> None:
         raise CommandError(f"{trace}: header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS")
     if log.processors > MAX_PROCESSORS:
         raise CommandError(
-            f"{trace}: header: MaxProcs: {log.processors} is not from 1 to {MAX_PROCESSORS}: add --nodes PROCESSORS"
+            f"{trace}: header: MaxProcs: {log.processors} is not between 1 and {MAX_PROCESSORS}: add --nodes PROCESSORS"
         )
 
 

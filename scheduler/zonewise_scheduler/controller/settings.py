@@ -137,8 +137,8 @@ OPTIONS = Options((
     Option("requeueBackoffMax", duration, "longest delay before such a workload is requeued (default: 1h)", "DURATION"),
     Option("finishedWorkloadRetention", duration, "delete a Workload this long after its job has ended "
            "(default: together with the job)", "DURATION"),
-    Option("watchStaleAfter", duration, "the controller is not ready once a kind of object has not been known to be "
-           "current for this long (default: 30s)", "DURATION"),
+    Option("watchStaleAfter", duration, "time without confirmation that a watched kind is current, after which the "
+           "controller is not ready (default: 30s)", "DURATION"),
     Option("webhookListen", listen_address, "address at which to serve the admission webhooks, over TLS with a "
            "certificate that the controller renews itself (default: none)", "ADDRESS:PORT"),
     Option("webhookCertDir", text, "directory for the certificate and the key of the webhooks "

@@ -107,8 +107,8 @@ OPTIONS = Options((
            "|".join(_POLICIES)),
     Option("staleAfter", duration, "time that a pod may run without appearing in a report before the report is stale, "
            "plus 90s if the agent may poll (default: 60s)", "DURATION"),
-    Option("watchStaleAfter", duration, "the extender is not ready, and every report is stale, once nodes, reports or "
-           "pods have not been known to be current for this long (default: 30s)", "DURATION"),
+    Option("watchStaleAfter", duration, "time without confirmation that nodes, reports and pods are current. After it, "
+           "the extender is not ready and treats every report as stale (default: 30s)", "DURATION"),
     _ASSUME_TIMEOUT,
     Option("bind", boolean, "also serve the verb bind: bind pods, and annotate them with the predicted zones (default: "
            "false)", "true|false"),

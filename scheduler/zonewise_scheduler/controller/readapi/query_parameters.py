@@ -28,5 +28,5 @@ def read_number(parameters: Mapping[str, str], name: str) -> int:
     """Return the value of a parameter that is a number with up to nine digits. Raises ValueError."""
     text = parameters[name]
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
-        raise ValueError(f"{name}: {text[:80]!r} is not a number from 0 on")
+        raise ValueError(f"{name}: {text[:80]!r} is not a non-negative number")
     return int(text)

@@ -228,7 +228,7 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
     if count is None:
         raise FieldError(f"{reader.path}count", "nothing is known about how many pods it has")
     if count > _MAX_COUNT:
-        raise FieldError(f"{reader.path}count", f"not from 0 to {_MAX_COUNT}: {abbreviated(count)}")
+        raise FieldError(f"{reader.path}count", f"not between 0 and {_MAX_COUNT}: {abbreviated(count)}")
     template, topology = reader.child("template"), _topology_request(reader)
     try:
         pod = dict(template.obj)

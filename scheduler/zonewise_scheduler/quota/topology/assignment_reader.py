@@ -32,7 +32,7 @@ def read_topology_assignment(assignment: Mapping[str, Any]) -> TopologyAssignmen
 def _read_slice(assignment_slice: Mapping[str, Any], path: str, level_count: int) -> list[TopologyDomainAssignment]:
     domain_count: object = assignment_slice.get("domainCount")
     if not isinstance(domain_count, int) or isinstance(domain_count, bool) or not 1 <= domain_count <= MAX_DOMAINS:
-        raise FieldError(f"{path}domainCount", f"not from 1 to {MAX_DOMAINS} domains: {abbreviated(domain_count)}")
+        raise FieldError(f"{path}domainCount", f"not between 1 and {MAX_DOMAINS} domains: {abbreviated(domain_count)}")
     values_per_level = [
         _read_level_values(level_values, f"{path}valuesPerLevel[{i}].", domain_count)
         for i, level_values in enumerate(objects_in(assignment_slice, "valuesPerLevel", path))

@@ -57,5 +57,5 @@ def _read_count(owner: Mapping[str, Any], name: str, path: str) -> int:
     """Return a number of at least 0; 0 if it is absent."""
     value = owner.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise FieldError(f"{path}{name}", f"not a number from 0 on: {abbreviated(value)}")
+        raise FieldError(f"{path}{name}", f"not a non-negative number: {abbreviated(value)}")
     return value

@@ -29,6 +29,6 @@ def distribution_field(reader: FieldReader, name: str, default: float) -> Distri
         if kind in DISTRIBUTIONS and len(numbers) == len(listed) and DISTRIBUTIONS[kind].accepts(numbers):
             return Distribution(kind, numbers)
     reader.report(
-        name, f"neither a number from 0 on nor one of {', '.join(kind.syntax for kind in DISTRIBUTIONS.values())}"
+        name, f"neither a non-negative number nor one of {', '.join(kind.syntax for kind in DISTRIBUTIONS.values())}"
     )
     return Distribution("fixed", (default,))

@@ -150,7 +150,7 @@ def _groups(parent: FieldReader) -> list[_Group]:
             if distribution is not None and min(distribution.numbers) == 0:
                 reader.report(field, "not above 0")
         if not 1 <= min(group.pods.numbers) <= group.pods.upper_bound <= MAX_PODS:
-            reader.report("pods", f"not from 1 to {MAX_PODS}")
+            reader.report("pods", f"not between 1 and {MAX_PODS}")
         if len(parent.problems) == before:
             groups.append(group)
         reader.report_unknown()

@@ -138,7 +138,7 @@ def _load_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -
 def _processors(text: str) -> int:
     number = int(text[:20])
     if not 1 <= number <= MAX_PROCESSORS:
-        raise InputError("--nodes", f"not from 1 to {MAX_PROCESSORS}: {text:.20}")
+        raise InputError("--nodes", f"not between 1 and {MAX_PROCESSORS}: {text:.20}")
     return number
 
 

@@ -82,7 +82,7 @@ def build_mix(
         raise InputError(name, f"unknown mix; the mixes are {', '.join(MIXES)}")
     count, target_load = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
     if not 1 <= count <= MAX_JOBS:
-        raise InputError(name, f"jobs: {count} is not from 1 to {MAX_JOBS}")
+        raise InputError(name, f"jobs: {count} is not between 1 and {MAX_JOBS}")
     if not 0 < target_load < inf:
         raise InputError(name, f"load: {target_load} is not above 0")
     mix = MIXES[name]

@@ -144,5 +144,5 @@ def _entry(number: int, document: Json) -> RecordedEntry:
         if not isinstance(value, kind) or isinstance(value, bool):
             raise DamagedRecordingError(number, f"{name}: {field}: invalid: {value!r:.80}")
     if name in {"pass", "restore"} and not 0 <= (document.get("at") or 0) < LAST_TIME + 1:
-        raise DamagedRecordingError(number, f"{name}: at: not from 1970 to 9999: {document['at']!r:.80}")
+        raise DamagedRecordingError(number, f"{name}: at: not between 1970 and 9999: {document['at']!r:.80}")
     return RecordedEntry(number, document)

@@ -124,7 +124,7 @@ def test_errors_quote_at_most_eighty_characters_of_a_version() -> None:
     ("fields", "message"),
     [
         ({"policy": None}, "policy: is missing"),
-        ({"reserveAfter": -1}, "reserveAfter: not a number from 0 on"),
+        ({"reserveAfter": -1}, "reserveAfter: not a non-negative number"),
         ({"fairSharing": 1}, "fairSharing: neither true nor false"),
         ({"nodes": "yes"}, "nodes: neither true nor false"),
         ({"allowUnknownNodes": 0, "nodes": 0}, "nodes: neither .*; allowUnknownNodes: neither true nor false"),

@@ -54,7 +54,7 @@ def test_a_begin_time_is_written_in_utc_with_four_digits_of_the_year() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-N two", r"a.sh: line 2: #SBATCH -N two: argument -N/--nodes: 'two' is not a whole number from 1"),
+        ("-N two", r"a.sh: line 2: #SBATCH -N two: argument -N/--nodes: 'two' is not a positive whole number"),
         ("--frobnicate", "a.sh: line 2: #SBATCH --frobnicate: unrecognized arguments: --frobnicate"),
         ("--exclusive", "a.sh: line 2: #SBATCH --exclusive: --exclusive is not supported: request all CPUs"),
         ("--exclusive=user", "--exclusive is not supported"),

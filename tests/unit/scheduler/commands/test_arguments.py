@@ -90,7 +90,7 @@ def test_names() -> None:
         (span, ["", "-", "1-", "2-1s", "1-never", "a-b"], "is not a "),
         (rate, ["", "0", "/5", "5/", "5/0", "5/1.5", "-5", "1/2/3"], "is not a rate, such as 50/100"),
         (positive, ["", "0", "-1", "inf", "1e3", "x"], "is not a number above zero"),
-        (count, ["", "0", "-1", "1.5", "x", "1" * 20], "is not a whole number from 1"),
+        (count, ["", "0", "-1", "1.5", "x", "1" * 20], "is not a positive whole number"),
         (names, ["", "a,,b", ","], "is not a list of names"),
     ],
 )

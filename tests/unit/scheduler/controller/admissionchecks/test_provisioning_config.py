@@ -58,7 +58,7 @@ def test_a_backoff_doubles_up_to_its_maximum() -> None:
     ("path", "value", "message"),
     [
         ("spec.provisioningClassName", None, "spec.provisioningClassName: is missing"),
-        ("spec.retryStrategy.backoffBaseSeconds", -1, "spec.retryStrategy.backoffBaseSeconds: not from 0 to"),
+        ("spec.retryStrategy.backoffBaseSeconds", -1, "spec.retryStrategy.backoffBaseSeconds: not between 0 and"),
         ("spec.podSetMergePolicy", "All", "spec.podSetMergePolicy: not one of IdenticalPodTemplates, "),
         ("spec.podSetUpdates.nodeSelector.0.key", None, "spec.podSetUpdates.nodeSelector[0].key: is missing"),
     ],

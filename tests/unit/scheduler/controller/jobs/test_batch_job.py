@@ -86,7 +86,7 @@ def test_a_pod_set_has_as_many_pods_as_run_at_the_same_time(spec: Json, pods: in
     ("damaged", "message"),
     [
         (job(parallelism="two"), "spec.parallelism: not a whole number: 'two'"),
-        (job(parallelism=-1), "spec.parallelism: not from 0 to 67108864: -1"),
+        (job(parallelism=-1), "spec.parallelism: not between 0 and 67108864: -1"),
         (
             job(annotations={MIN_PARALLELISM_ANNOTATION: "0"}),
             f"metadata.annotations.{MIN_PARALLELISM_ANNOTATION}: not a number from 1 to 67108864: '0'",

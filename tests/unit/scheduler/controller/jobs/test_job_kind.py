@@ -49,7 +49,7 @@ def test_a_kind_is_read() -> None:
         ("podSets.1.name", "/spec/name", "podSets[1].name: not within the same list as '/spec/workers/*/template'"),
         ("podSets.1.count", "/spec/others/*/n", "podSets[1].count: not within the same list as "),
         ("podSets.1.template", "/spec/a/*/b/*/t", "podSets[1].template: not a pointer such as /spec/field, with * at "),
-        ("podSets.2.count", 0, "jobKinds[0].podSets[2].count: not from 1 to 1000000: 0"),
+        ("podSets.2.count", 0, "jobKinds[0].podSets[2].count: not between 1 and 1000000: 0"),
         ("podSets.2.image", "x", "jobKinds[0].podSets[2].image: unknown field"),
         ("activePods", ["/spec/active"], "jobKinds[0].activePods: not a pointer such as /status/field"),
         ("conditions.ready", None, "jobKinds[0].conditions.ready: is missing"),

@@ -86,5 +86,5 @@ def test_names_of_groups_without_a_workload_are_not_compared() -> None:
     (1, {"updatedReplicas": 0, "replicas": MAX_REPLICAS + 1}),
 ])  # fmt: skip
 def test_a_set_with_too_many_replicas_is_invalid(replicas: int, status: Json) -> None:
-    with pytest.raises(FieldError, match="replicas: not from 0 to 100000: 100001"):
+    with pytest.raises(FieldError, match="replicas: not between 0 and 100000: 100001"):
         read_group_owner(LEADER_WORKER_SETS, leader_worker_set(replicas, status))

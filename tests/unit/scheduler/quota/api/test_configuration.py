@@ -51,7 +51,7 @@ def test_admission_fair_sharing_is_written_as_in_kueues_configuration() -> None:
          ": '-1s'")),
         ({"usageSamplingInterval": "0s"}, "admissionFairSharing.usageSamplingInterval: must be at least 1s: '0s'"),
         ({"usageSamplingInterval": "0.9s"}, "admissionFairSharing.usageSamplingInterval: must be at least 1s: '0.9s'"),
-        ({"resourceWeights": {"cpu": -1}}, "admissionFairSharing.resourceWeights.cpu: not a number from 0 on: -1"),
+        ({"resourceWeights": {"cpu": -1}}, "admissionFairSharing.resourceWeights.cpu: not a non-negative number: -1"),
         ({"halfLife": "1h"}, "admissionFairSharing.halfLife: unknown field"),
     ],
 )  # fmt: skip

@@ -235,7 +235,7 @@ def test_required_affinity() -> None:
         ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
         ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
         ("spec.podSets.0.count", True, "spec.podSets[0].count"),
-        ("spec.podSets.0.count", 1 << 31, "spec.podSets[0].count: not from 0 to 2147483647: 2147483648"),
+        ("spec.podSets.0.count", 1 << 31, "spec.podSets[0].count: not between 0 and 2147483647: 2147483648"),
     ],
 )
 def test_unknown_requests_make_a_workload_unreadable(path: str, value: object, reported: str) -> None:

@@ -130,7 +130,7 @@ def test_arrivals_are_by_time() -> None:
     ("path", "value", "reported"),
     [
         (f"{SET}.workloads.0.request", "lots", "workloads[0].request: not a quantity: 'lots'"),
-        (f"{SET}.workloads.0.runtimeMs", -1, "workloads[0].runtimeMs: not from 0 to 9007199254740992: -1"),
+        (f"{SET}.workloads.0.runtimeMs", -1, "workloads[0].runtimeMs: not between 0 and 9007199254740992: -1"),
         (f"{SET}.workloads.0.tasConstraint", "loose", "not one of required, preferred, balanced: 'loose'"),
         (f"{SET}.count", "3", "workloadsSets[0].count: not a whole number: '3'"),
         (f"{SET}.creationIntervalMs", None, "workloadsSets[0].creationIntervalMs: is missing"),

@@ -100,7 +100,7 @@ def test_a_mix_adapts_to_the_resources_of_other_nodes() -> None:
     ("name", "options", "reported"),
     [
         ("web", {}, "web: unknown mix; the mixes are hpc, ai, batch"),
-        ("hpc", {"jobs": 0}, "hpc: jobs: 0 is not from 1 to 3000000"),
+        ("hpc", {"jobs": 0}, "hpc: jobs: 0 is not between 1 and 3000000"),
         ("hpc", {"load": 0.0}, "hpc: load: 0.0 is not above 0"),
         ("hpc", {"load": float("nan")}, "hpc: load: nan is not above 0"),
         ("ai", {"fleet": parse_short_fleet("5x8")}, "ai: nodes: no node has nvidia.com/gpu"),
