@@ -1,4 +1,4 @@
-"""The memory of zones, without intermediate sizes while a kernel initialises it.
+"""The memory of zones, without intermediate sizes while a kernel initializes it.
 
 Such a kernel raises a node's MemTotal for up to an hour after the start. Each step would cause a write to the API
 server. The kubelet itself reads the sizes once, at its start (cadvisor machine/info.go).

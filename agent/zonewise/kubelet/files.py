@@ -1,4 +1,4 @@
-"""Small files of the kubelet: read as a whole, and recognised as unchanged without being read."""
+"""Small files of the kubelet: read as a whole, and recognized as unchanged without being read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Content(NamedTuple):
 
     content: bytes
     signature: Signature | None
-    """None if the file is too fresh to be recognised later."""
+    """None if the file is too fresh to be recognized later."""
 
 
 def signature(path: str) -> Signature | None:

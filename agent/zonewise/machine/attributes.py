@@ -68,7 +68,7 @@ class Attributes:
         """Return an attribute's number in lowest..highest; None if it is not listed or contains no number.
 
         With `needed` it is a problem if the driver has no number (EINVAL). Links that are down and counters that the
-        hardware lacks have none. `no_number` recognises content with the same meaning.
+        hardware lacks have none. `no_number` recognizes content with the same meaning.
         """
         if name not in self.names:
             return None

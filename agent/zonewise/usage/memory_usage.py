@@ -110,7 +110,7 @@ def _excluded(allocatable: ZoneMemory, usable: ZoneMemory) -> Iterator[ExcludedA
 def _kubelet_capacity(report: KubeletReport, zone: int) -> dict[str, int]:
     """Return the bytes of ordinary memory that the kubelet counted in a zone at its start; none if unknown.
 
-    The kernel may have initialised more since. The kubelet continues with its own count.
+    The kernel may have initialized more since. The kubelet continues with its own count.
     """
     node = report.state.memory.machine_state.get(zone) if report.state.memory is not None else None
     table = node.memory_map.get(MEMORY) if node is not None else None

@@ -1,7 +1,7 @@
 """Removes from a captured machine everything that identifies it or its owner, or that may be secret.
 
 In files with a known format only listed lines and parameters remain, so unknown ones are removed. Elsewhere identifiers
-are recognised by their form, and each is replaced by the same stand-in wherever it appears. Facts of the hardware
+are recognized by their form, and each is replaced by the same stand-in wherever it appears. Facts of the hardware
 (models, sizes, addresses on the PCI bus) remain.
 """
 

@@ -76,7 +76,7 @@ class NvmlBackend(Protocol):
     """NVML, or a stand-in from the tests."""
 
     def start(self) -> None:
-        """Load and initialise the library; raise NvmlError."""
+        """Load and initialize the library; raise NvmlError."""
         ...
 
     def call(self, name: str, *arguments: object) -> object:

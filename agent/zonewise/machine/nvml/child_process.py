@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts
 
 DEADLINE = 10.0
-"""Seconds. The first query after boot initialises the GPUs if persistence mode is off: 1 to 2 s for each, several at
+"""Seconds. The first query after boot initializes the GPUs if persistence mode is off: 1 to 2 s for each, several at
 once."""
 
 REGISTRATION_INTERVAL = 60.0

@@ -32,7 +32,7 @@ class LibraryBackend:
         self._pynvml: Pynvml = None
 
     def start(self) -> None:
-        """Load and initialise the library; see NvmlBackend."""
+        """Load and initialize the library; see NvmlBackend."""
         try:
             self._pynvml = import_module("pynvml")
         except ImportError:

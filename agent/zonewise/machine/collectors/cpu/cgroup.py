@@ -130,7 +130,7 @@ def _directories(mount: Mount, group: str) -> Iterator[str]:
     """
     root = mount.root.rstrip("/")
     below = group.removeprefix(root) if f"{group}/".startswith(f"{root}/") else group
-    # normalised as absolute paths, so that no number of ".." leaves the root
+    # normalized as absolute paths, so that no number of ".." leaves the root
     top = posixpath.normpath("/" + mount.point.lstrip("/"))
     directory = posixpath.normpath(posixpath.join(top, below.lstrip("/")))
     for _ in range(_MAX_DEPTH if directory.isprintable() else 0):

@@ -167,7 +167,7 @@ def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDev
 def _memory(read: Reader, nodes: _Nodes) -> int | None:
     """Return the machine's memory without that of GPUs: the sum over the zones if /proc/meminfo agrees.
 
-    The sum is smaller if the kernel initialises memory after startup. The MemTotal of a node then grows for up to an
+    The sum is smaller if the kernel initializes memory after startup. The MemTotal of a node then grows for up to an
     hour, while /proc/meminfo has the whole, as `free` prints it. Before Linux 3.16 the sum is up to 3.4 % larger on
     captured machines, since a node counted pages that the allocator never gets.
     """
