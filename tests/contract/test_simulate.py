@@ -278,7 +278,7 @@ def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.M
         (("--compare", "easy,,fifo"), "argument --compare: 'easy,,fifo' is not a list of names"),
         (("--reserve-after", "soon"), "argument --reserve-after: 'soon' is not a duration, such as 90s, 15m"),
         (("--policy", "easy", "--reserve-after", "1h"), "--reserve-after works only with shortest-reserving"),
-        (("--nodes", "many"), "--nodes many: neither exists nor is known: use"),
+        (("--nodes", "many"), "--nodes many: is neither an existing file nor a known name: use"),
         (("--nodes", "0"), "--nodes: not between 1 and "),
         (("--nodes", "99999999999999999999999"), "nodes: not between 1 and "),
         (("--jobs", "0"), "argument --jobs: '0' is not a positive whole number"),
@@ -338,7 +338,7 @@ def test_a_directory_with_the_name_of_short_nodes_is_not_read(
 @pytest.mark.parametrize(
     ("content", "printed"),
     [
-        (None, "neither exists nor is known: use an SWF log, "),
+        (None, "is neither an existing file nor a known name: use an SWF log, "),
         (HEADER, "contains no jobs"),
         (HEADER + "1 2 3\n", "contains no jobs: line 2: line: 3 fields rather than 18"),
         (LOG.removeprefix(HEADER), "header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS"),

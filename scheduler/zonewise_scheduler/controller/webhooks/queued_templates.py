@@ -41,7 +41,8 @@ def queue_changes(old: Json, new: Json) -> Iterator[str]:
     before, now = queue_name(old), queue_name(new)
     is_ready = bool(object_in(old, "status", "").get("readyReplicas"))
     if before and before != now and (is_ready or not now):
-        advice = f"cannot replace {before!r:.80} while replicas are ready, or be removed"
+        reason = " while replicas are ready" if now else ": the label cannot be removed"
+        advice = f"cannot replace {before!r:.80}{reason}"
         yield problem(label_field(QUEUE_LABEL), now, advice)
     if before:
         yield from check_class_remains(labels_of(old), labels_of(new))

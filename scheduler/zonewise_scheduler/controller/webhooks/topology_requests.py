@@ -114,9 +114,9 @@ def _check_slices(annotations: Json, path: str) -> Iterator[str]:
 def _check_layers(layers: Sequence[Json], field: str, text: object) -> Iterator[str]:
     topologies = [layer["topology"] for layer in layers]
     if len(set(topologies)) < len(topologies):
-        yield problem(field, text, "must have another level in each entry")
+        yield problem(field, text, "must have a different level in each entry")
     if any(outer["size"] % inner["size"] for outer, inner in pairwise(layers)):
-        yield problem(field, text, "must have sizes of which each one divides the one before it")
+        yield problem(field, text, "must have sizes each of which divides the one before it")
 
 
 def _is_label_name(value: object) -> bool:

@@ -101,7 +101,7 @@ def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
     except ValueError as error:
         raise InputError(where, f"{error} in {text}: use {_FORMS}, or a file for other kinds of nodes") from error
     if not 0 < count <= MAX_NODES or min(allocatable[:2]) <= 0:
-        raise InputError(where, f"from 1 to {MAX_NODES} nodes, each with CPUs and memory: {text}")
+        raise InputError(where, f"must describe 1 to {MAX_NODES} nodes, each with CPUs and memory: {text}")
     return build_fleet("nodes", [Level("node", count, HOSTNAME)], [(NodeGroup("nodes", allocatable, {}), count)])
 
 

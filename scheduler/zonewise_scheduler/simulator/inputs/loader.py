@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival
 
 SUPPORTED_SOURCES = (
-    "an SWF log, a generator file of Kueue's (`cohorts`), a job file (`jobs`), objects of Kubernetes and Kueue in a "
-    f"file or a directory, or a mix ({', '.join(MIXES)})"
+    "an SWF log, a generator file of Kueue's performance tests (`cohorts`), a job file (`jobs`), objects of Kubernetes "
+    f"and Kueue in a file or a directory, or a mix ({', '.join(MIXES)})"
 )
 SUPPORTED_NODES = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "
@@ -82,7 +82,7 @@ def load_scenario(
     if load is not None:
         raise InputError("--load", f"only a mix has a load: {load:g}")
     if not exists:
-        raise InputError(source or "''", f"neither exists nor is known: use {SUPPORTED_SOURCES}")
+        raise InputError(source or "''", f"is neither an existing file nor a known name: use {SUPPORTED_SOURCES}")
     contents = _read_source(source)
     if isinstance(contents, SwfLog):
         scenario = _load_log(contents, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
@@ -99,7 +99,9 @@ def load_fleet(text: str) -> Fleet:
     if short is not None:
         return short
     if not source_exists(text):
-        raise InputError(f"--nodes {text or repr(text)}", f"neither exists nor is known: use {SUPPORTED_NODES}")
+        raise InputError(
+            f"--nodes {text or repr(text)}", f"is neither an existing file nor a known name: use {SUPPORTED_NODES}"
+        )
     fleet = _find_fleet(read_documents(text), text)
     if fleet is None:
         raise InputError(text, f"contains no nodes: use {SUPPORTED_NODES}")

@@ -79,7 +79,7 @@ READY = {**leader_worker_set(), "status": {"readyReplicas": 1}}
         ("workerTemplate: its requests", OTHER_WORKERS, leader_worker_set()),
         ("leaderTemplate: its requests", leader_worker_set(leader=False), leader_worker_set()),
         ("cannot replace 'q'", leader_worker_set({QUEUE: "r"}), READY),
-        ("or be removed", leader_worker_set({}), leader_worker_set()),
+        (": the label cannot be removed", leader_worker_set({}), leader_worker_set()),
     ],
 )
 def test_invalid_sets_and_changes(words: str, changed: Json, old: Json | None) -> None:

@@ -69,7 +69,7 @@ def test_an_object_that_belongs_to_a_job_is_not_changed_and_may_be_scaled(api_ve
     [
         ("'Q!'", replicated({QUEUE: "Q!"}), None),
         ("cannot replace 'q'", replicated({QUEUE: "r"}), replicated({QUEUE: "q"}, ready=1)),
-        ("or be removed", replicated({}), replicated({QUEUE: "q"})),
+        (": the label cannot be removed", replicated({}), replicated({QUEUE: "q"})),
         ("", replicated({QUEUE: "r"}), replicated({QUEUE: "q"})),
         ("'high' cannot be removed", replicated({QUEUE: "q"}), replicated({QUEUE: "q", CLASS: "high"})),
         ("", replicated({QUEUE: "q", CLASS: "low"}), replicated({QUEUE: "q", CLASS: "high"})),

@@ -173,7 +173,7 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
         ("a.yaml", "{}\n", "its fields are none; use"),
         ("a.yaml", "levels: []\nkinds: []\n", "levels: is missing"),
         ("a.yaml", json.dumps(FLEET), "it describes nodes: use it with --nodes; can be"),
-        ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: from 1 to 1000000 nodes"),
+        ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: must describe 1 to 1000000 nodes"),
         ("a.yaml", "- 3\n", "must contain objects: 3"),
         ("a.yaml", "a: [", "neither YAML nor JSON"),
         ("a.json", json.dumps({"jobs": JOBS["jobs"]}), "nodes: there are none; see --nodes"),
@@ -201,10 +201,10 @@ def test_an_error_names_the_file_and_the_supported_formats(file: Write, name: st
         ({"seed": -1}, "seed: negative: -1"),
         ({"load": 0.5}, "load: only a mix has a load: 0.5"),
         ({"whole_nodes": True}, "whole-nodes: only a log has jobs of this width"),
-        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither exists nor is known: use NUMBER"),
-        ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
-        ({"nodes": ""}, "^--nodes '': neither exists nor is known"),
-        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither exists nor is known"),
+        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: is neither an existing file nor a known name: use NUMBER"),
+        ({"nodes": "0"}, "--nodes: must describe 1 to 1000000 nodes"),
+        ({"nodes": ""}, "^--nodes '': is neither an existing file nor a known name"),
+        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: is neither an existing file nor a known name"),
     ],
 )
 def test_invalid_options_are_errors(file: Write, options: dict[str, Any], reported: str) -> None:
@@ -229,7 +229,7 @@ def test_a_file_without_nodes_is_not_a_fleet(file: Write) -> None:
 
 @pytest.mark.parametrize("name", ["", "n" * 300])
 def test_an_impossible_file_name_is_an_error(name: str) -> None:
-    with pytest.raises(InputError, match=r"neither exists nor is known|cannot be read"):
+    with pytest.raises(InputError, match=r"is neither an existing file nor a known name|cannot be read"):
         load_scenario(name)
 
 
@@ -269,7 +269,9 @@ def test_a_compressed_file_that_ends_before_its_content_is_damaged(file: Write, 
 
 
 def test_an_unknown_source_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"^no-such: neither exists nor is known: use .* a mix \(hpc, ai, batch\)"):
+    with pytest.raises(
+        InputError, match=r"^no-such: is neither an existing file nor a known name: use .* a mix \(hpc, ai, batch\)"
+    ):
         load_scenario("no-such")
 
 
