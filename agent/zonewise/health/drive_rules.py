@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 READER = "nvme"
 _BASIS = "kernel drivers/nvme/host/pci.c nvme_reset_work"
 _DEAD = "dead"
-"""The state after a reset that failed. The driver has given the drive up, and its namespaces have the size 0."""
+"""The state after a reset that failed. The driver has given up on the drive, and its namespaces have the size 0."""
 
 
 def drive_signs(observation: HardwareObservation) -> Iterator[Sign]:
@@ -26,7 +26,7 @@ def drive_signs(observation: HardwareObservation) -> Iterator[Sign]:
                 "nvme-dead",
                 Verdict.UNKNOWN,
                 Severity.FAILED,
-                "the driver could not reset the drive and has given it up",
+                "the driver could not reset the drive and has given up on it",
                 "/sys/class/nvme/*/state",
                 _BASIS,
                 (f"state {state}",),

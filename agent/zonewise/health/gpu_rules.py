@@ -183,7 +183,7 @@ def _rises(gpu: GpuReading, counters: Mapping[str, Counter]) -> Iterator[Sign]:
             "nvlink_errors",
             _NVLINK_ERRORS_PER_HOUR,
             Severity.DEGRADED,
-            "NVLink errors are rising",
+            "NVLink errors are increasing",
             "nvmlDeviceGetNvLinkErrorCounter",
         ),
     ):

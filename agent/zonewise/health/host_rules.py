@@ -116,7 +116,7 @@ def _cpus(observation: HardwareObservation, baseline: Baseline, counters: Mappin
                 "cpu-throttling",
                 Verdict.HARDWARE,
                 Severity.DEGRADED,
-                "the CPU is throttled by heat",
+                "the CPU is thermally throttled",
                 "/sys/devices/system/cpu/cpu*/thermal_throttle",
                 _THERMAL,
                 (f"{counter.rise} times within an hour",),

@@ -155,7 +155,7 @@ def _memories(machine: Machine, zones: Iterable[Zone], *, is_placed: bool = True
 
 
 def _memory_facts(zone: Zone, names: GpuNames) -> tuple[str, ...]:
-    kind = "kept for a GPU" if zone.kind == "device" else ""
+    kind = "reserved for a GPU" if zone.kind == "device" else ""
     if zone.device:
         kind = f"memory of {names.gpu_name(zone.device)}" if zone.kind == "device" else zone.device
     access = zone.accesses[0] if zone.accesses else None

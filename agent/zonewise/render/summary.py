@@ -67,7 +67,7 @@ def _graphics(machine: Machine) -> tuple[str, ...]:
 def _restrictions(machine: Machine) -> tuple[str, ...]:
     states: dict[CpuSet, list[str]] = {}
     for name, cpus in cpus_in_state(machine):
-        states.setdefault(cpus, []).append("not allowed to this process" if name == "not allowed" else name)
+        states.setdefault(cpus, []).append("not allowed for this process" if name == "not allowed" else name)
     return tuple(
         f"{format_count(len(cpus), 'CPU')} {' and '.join(names)}: {format_cpu_list(cpus)}"
         for cpus, names in states.items()
@@ -146,7 +146,7 @@ def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
 
 def _clique_notes(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
     for group, relation in _cliques(pairs):
-        how = "each with every other" if len(group) > 2 else "with one another"
+        how = "all connected to each other" if len(group) > 2 else "connected to each other"
         by = f" by {relation}" if relation else ""
         yield f"{what}: {names.name_group(group)}, {how}{by}"
 

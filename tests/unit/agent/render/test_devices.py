@@ -179,7 +179,7 @@ def test_unknown_is_not_zero_in_the_header() -> None:
 def test_nvlinks_are_grouped_by_linked_gpus() -> None:
     """If all eight GPUs are linked with each other, one note suffices; without one pair, there are several groups."""
     machine = gpu_server()
-    assert "NVLink: GPU0..GPU7, each with every other by NV18" in layout(machine).notes
+    assert "NVLink: GPU0..GPU7, all connected to each other by NV18" in layout(machine).notes
     pair = {machine.gpus[0].address, machine.gpus[1].address}
     cut = tuple(link._replace(relation="NODE") if {link.a, link.b} == pair else link for link in machine.links)
     notes = layout(machine._replace(links=cut)).notes
@@ -200,7 +200,7 @@ def test_switched_nvlinks_and_xgmi_are_shown() -> None:
     assert layout(machine._replace(gpus=(alone,))).notes == ("NVLink: GPU0, 18 links to 4 NVLink switches",)
     first, second = (gpu._replace(nvlinks=(), fabric=None) for gpu in machine.gpus[:2])
     first = first._replace(xgmi=(XgmiPeer(second.address or "", 3, None, 15),))
-    assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, with one another by 3 links",)
+    assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, connected to each other by 3 links",)
 
 
 def test_distances_are_a_table_only_where_they_differ() -> None:

@@ -78,7 +78,7 @@ def test_special_cpus_are_marked() -> None:
     }
     assert picture.facts[-1] == (
         "2 CPUs offline: 4-5",
-        "2 CPUs not allowed to this process: 1,3",
+        "2 CPUs not allowed for this process: 1,3",
         "1 CPU isolated: 2",
     )
 
@@ -244,4 +244,4 @@ def test_gpu_memory_names_its_gpu_and_empty_zones_are_folded() -> None:
     memories = named(layout(grace_blackwell()), "Zone 0").memories
     assert [memory.zones for memory in memories] == [(2,), (10,), (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17)]
     assert memories[0].facts == ("185 GiB", "memory of GPU0")
-    assert memories[-1].facts == ("no memory", "kept for a GPU")
+    assert memories[-1].facts == ("no memory", "reserved for a GPU")

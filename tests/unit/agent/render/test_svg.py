@@ -223,7 +223,7 @@ def test_every_device_has_a_card_with_its_link() -> None:
     texts = texts_in(machine)
     assert {"GPU0", "NVIDIA H100 80GB HBM3", "Gen5 x16", "19:00.0", "mlx5_0/ib0", "nvme0n1"} <= set(texts)
     assert texts.count("! link degraded to x4") == 2
-    assert "NVLink: GPU0..GPU7, each with every other by NV18" in texts
+    assert "NVLink: GPU0..GPU7, all connected to each other by NV18" in texts
 
 
 def test_memory_without_cpus_is_in_the_nearest_box() -> None:
