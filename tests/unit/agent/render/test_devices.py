@@ -200,7 +200,9 @@ def test_switched_nvlinks_and_xgmi_are_shown() -> None:
     assert layout(machine._replace(gpus=(alone,))).notes == ("NVLink: GPU0, 18 links to 4 NVLink switches",)
     first, second = (gpu._replace(nvlinks=(), fabric=None) for gpu in machine.gpus[:2])
     first = first._replace(xgmi=(XgmiPeer(second.address or "", 3, None, 15),))
-    assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, connected to each other by 3 links",)
+    assert layout(machine._replace(gpus=(first, second))).notes == (
+        "XGMI: GPU0, GPU1, connected to each other by 3 links",
+    )
 
 
 def test_distances_are_a_table_only_where_they_differ() -> None:
