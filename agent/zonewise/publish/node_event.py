@@ -35,8 +35,6 @@ class EventIdentity(NamedTuple):
     suffix: str
     """Suffix of its name, after the name of the Node."""
     reason: str
-    subject: str
-    """Clause about its content, for the log message if it cannot be written: "tells of the repairs"."""
     interval: float
     """Seconds between two writes. API servers keep an Event for an hour after its last write (--event-ttl)."""
 
@@ -73,14 +71,14 @@ class NodeEvent:
 
     def write(self, message: str) -> bool:
         """Write the Event; return whether that succeeded. A failure is logged."""
-        suffix, reason, subject, _ = self._identity
+        suffix, reason, _ = self._identity
         body = event(
             node_reference(self._node), suffix, FIELD_MANAGER, reason, message, event_type="Warning", seen=self._seen
         )
         try:
             self._client.apply(EVENTS, body, field_manager=FIELD_MANAGER)
         except KubeError as error:
-            log.warning("no event on the Node %s: %s", subject, error)
+            log.warning("the Event %s of the Node cannot be written: %s", reason, error)
             return False
         self._written_at = self._clock()
         return True

@@ -23,7 +23,7 @@ REASON = "ReportRepairedRepeatedly"
 SUFFIX = "zonewise-repairs"
 WRITE_INTERVAL = 300.0
 """Seconds between two writes of the Event."""
-_IDENTITY = EventIdentity(SUFFIX, REASON, "tells of the repairs", WRITE_INTERVAL)
+_IDENTITY = EventIdentity(SUFFIX, REASON, WRITE_INTERVAL)
 
 
 class RepairEvent:

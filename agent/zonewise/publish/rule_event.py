@@ -19,7 +19,7 @@ REASON = "NodeFeatureRuleFailed"
 SUFFIX = "zonewise-rules"
 WRITE_INTERVAL = 1800.0
 """Seconds after which an Event of lasting failures is written again."""
-_IDENTITY = EventIdentity(SUFFIX, REASON, "names the rules that fail", WRITE_INTERVAL)
+_IDENTITY = EventIdentity(SUFFIX, REASON, WRITE_INTERVAL)
 _SHOWN = 5
 
 

@@ -103,5 +103,5 @@ def test_an_event_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> No
     for count in range(1, AT_ONCE + 3):
         repairs.note(EDIT, count)
     assert refusing.attempts == 2
-    assert "no event on the Node tells of the repairs" in caplog.text
+    assert "the Event ReportRepairedRepeatedly of the Node cannot be written" in caplog.text
     assert "zonewise-agent may not write events" in caplog.text
