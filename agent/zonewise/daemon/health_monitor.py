@@ -111,7 +111,7 @@ class HealthMonitor:
         observation = observe(self._files, machine, self._facts(machine), events, now)
         if is_of_another_machine(self._state, observation):
             log.warning(
-                "%s: is of another machine, so health checks begin without it and learn a new baseline",
+                "%s: belongs to another machine, so health checks begin without it and learn a new baseline",
                 self._options.state_file,
             )
         before = self._state.sequence_of(observation.boot_id)

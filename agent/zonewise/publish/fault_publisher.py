@@ -240,7 +240,7 @@ class FaultPublisher:
         try:
             self._client.apply(EVENTS, body, field_manager=FIELD_MANAGER)
         except (NotFound, Forbidden) as error:  # a namespace that is being deleted
-            log.warning("no Event could be written for %s %s: %s", fault.sign.device, fault.sign.rule, error)
+            log.warning("the Event for %s %s cannot be written: %s", fault.sign.device, fault.sign.rule, error)
         self._remember(key, fault.occurrences)
         return 1
 

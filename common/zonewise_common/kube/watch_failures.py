@@ -52,4 +52,4 @@ class WatchFailures:
         with self._lock:
             is_last = self._failures.pop(watch, None) is not None and not self._failures
         if is_last:
-            log.info("each watch of the API server works again")
+            log.info("all watches of the API server work again")

@@ -161,7 +161,7 @@ class ObjectInformers:
             version = first_served(self._client, (resource, *kind.older))
         except NotFound as error:
             if resource in self._reflectors:
-                log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
+                log.warning("%s.%s are no longer watched: %s", resource.plural, resource.group, error)
                 self._end_watch(resource)
         except KubeError as error:
             if isinstance(error, Forbidden) and resource in self._unprobed:

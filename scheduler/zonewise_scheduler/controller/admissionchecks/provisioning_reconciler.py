@@ -124,7 +124,7 @@ class ProvisioningReconciler:
         except FieldError as error:
             log.warning("workload=%s no ProvisioningRequest: %s", key, error)
         except Exception:  # a defect that one Workload reveals must not block the writes of others
-            log.exception("workload=%s its next write cannot be computed", key)
+            log.exception("workload=%s the next write cannot be computed", key)
         return []
 
     def _has_check(self, workload: Json) -> bool:

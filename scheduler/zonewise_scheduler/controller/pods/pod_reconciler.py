@@ -116,9 +116,9 @@ class PodReconciler:
             try:
                 writes.extend(self._writes_of(key, context))  # patches before an error are kept: their pods are assumed
             except FieldError as error:
-                log.warning("workload=%s its pods remain held: %s", key, error)
+                log.warning("workload=%s the pods remain held: %s", key, error)
             except Exception:  # a defect that one workload reveals must not block the writes of others
-                log.exception("workload=%s its pods remain held", key)
+                log.exception("workload=%s the pods remain held", key)
         return writes
 
     def _writes_of(self, key: str, context: PodContext) -> Iterator[Write]:

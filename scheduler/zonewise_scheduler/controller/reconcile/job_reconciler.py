@@ -148,7 +148,7 @@ class JobReconciler:
                 log.warning("object=%s invalid: %s", key, error)
                 self.invalid[key] = str(error)
             except Exception as error:  # a defect that one job reveals must not block the writes of others
-                log.exception("object=%s its next write cannot be computed", key)
+                log.exception("object=%s the next write cannot be computed", key)
                 self.invalid[key] = repr(error)
 
     def _writes_of(self, key: ObjectKey, job: Json, context: JobContext) -> list[Write]:

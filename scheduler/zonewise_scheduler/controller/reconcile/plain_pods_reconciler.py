@@ -56,5 +56,5 @@ class PlainPodsReconciler:
                 log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
                 self.invalid[key] = str(error)
             except Exception as error:  # a defect that one job reveals must not block the writes of others
-                log.exception("pods=%s/%s their next write cannot be computed", job.namespace, job.group or job.pod)
+                log.exception("pods=%s/%s the next write cannot be computed", job.namespace, job.group or job.pod)
                 self.invalid[key] = repr(error)

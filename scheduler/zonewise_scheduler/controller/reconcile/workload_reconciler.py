@@ -88,7 +88,7 @@ class WorkloadReconciler:
             try:
                 write = self._next_write(key, now)
             except Exception:  # a defect that one Workload reveals must not block the writes of others
-                log.exception("workload=%s its next write cannot be computed", key)
+                log.exception("workload=%s the next write cannot be computed", key)
                 continue
             if write is not None:
                 yield write

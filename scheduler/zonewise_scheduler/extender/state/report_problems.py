@@ -78,7 +78,7 @@ class ReportProblems:
             try:
                 self._waiting.put_nowait((node, kind, problem))
             except queue.Full:
-                log.warning("node=%s too many events wait, one is dropped: %s", node, problem)
+                log.warning("node=%s too many Events are waiting, so one is dropped: %s", node, problem)
 
     def nodes_by_kind(self) -> Mapping[str, int]:
         """Return how many reports have a problem of each kind at present."""
@@ -101,9 +101,9 @@ class ReportProblems:
             except AlreadyExists:
                 pass
             except KubeError as error:
-                log.warning("node=%s no event could be written: %s", problem[0], error)
+                log.warning("node=%s an Event cannot be written: %s", problem[0], error)
             except Exception:  # a bug must not end the loop
-                log.exception("node=%s no event could be written", problem[0])
+                log.exception("node=%s an Event cannot be written", problem[0])
             self._stopping.wait(self._pause)
 
 

@@ -236,10 +236,10 @@ def test_the_state_of_another_machine_is_ignored(node: Node, caplog: pytest.LogC
     node.tree["sys/class/dmi/id/product_uuid"] = line("UUID-2")
     node.start()
     assert [node.check(after=60.0) for _ in range(3)] == [[]] * 3
-    assert caplog.text.count("is of another machine") == 1
+    assert caplog.text.count("belongs to another machine") == 1
     node.restart()
     node.check()
-    assert caplog.text.count("is of another machine") == 1
+    assert caplog.text.count("belongs to another machine") == 1
 
 
 def test_a_state_that_cannot_be_written_is_logged_once(

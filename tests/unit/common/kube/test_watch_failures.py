@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REFUSED = TransportError("GET /api/v1/pods: [Errno 111] Connection refused")
 LOGGER = "zonewise_common.kube.watch_failures"
-AGAIN = "each watch of the API server works again"
+AGAIN = "all watches of the API server work again"
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
