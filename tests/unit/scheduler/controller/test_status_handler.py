@@ -171,9 +171,9 @@ def test_a_filter_that_matches_nothing_gives_an_empty_list() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("limit=x", "limit: 'x' is not a number"),
-        ("offset=-1", "offset: '-1' is not a number"),
-        ("limit=99999999999", "limit: '99999999999' is not a number"),
+        ("limit=x", "limit: 'x' is not a non-negative number"),
+        ("offset=-1", "offset: '-1' is not a non-negative number"),
+        ("limit=99999999999", "limit: '99999999999' is not a non-negative number"),
         ("name=a", "unknown parameter 'name'"),
         ("queue", "query: 'queue'"),
         ("&".join("limit=1" for _ in range(9)), "query: 'limit=1"),
