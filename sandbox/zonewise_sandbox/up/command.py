@@ -54,8 +54,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Run a cluster in this process, on loopback. It has an API server in memory,\n"
         "simulated nodes with the real agent, and the real extender and controller.\n"
-        "A Job controller and a substitute for kube-scheduler complete it. Ctrl-C ends the\n"
-        "cluster and leaves nothing behind."
+        "A Job controller and a substitute for kube-scheduler complete it. Ctrl-C ends\n"
+        "the cluster and leaves nothing behind."
     )
     parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
     add = parser.add_argument
