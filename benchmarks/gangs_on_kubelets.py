@@ -242,7 +242,7 @@ def table(case: Case, window: float, outcomes: Mapping[str, KubeletOutcome], ide
             *_rows(case, "...", working[holder], outcome.spans),
         ]  # fmt: skip
     if QUEUE in outcomes:
-        rows.append(_ratio(f"{case.resource} that work / simulated", working[QUEUE], simulated_amount, MIN_OF_IDEAL))
+        rows.append(_ratio(f"{case.resource} in use / simulated", working[QUEUE], simulated_amount, MIN_OF_IDEAL))
     for peer in peers(outcomes):
         rows.append(_ratio(f"... / {TITLES[peer]}", working[QUEUE], working[peer], 1.0))
     rows.append(load_row())
@@ -254,7 +254,7 @@ def _rows(case: Case, title: str, working: float, spans: Sequence[GangSpan]) -> 
     separator = " " if title == "..." else ": "
     waits = [span.wait for span in spans] or [inf]
     return [
-        Row(f"{title}{separator}{case.resource} that work while Jobs come, of {case.capacity}", f"{working:.1f}"),
+        Row(f"{title}{separator}{case.resource} in use while Jobs arrive, of {case.capacity}", f"{working:.1f}"),
         Row("... wait until all pods run, mean", f"{mean(waits):.1f} s"),
         Row("... 95th percentile", f"{np.percentile(waits, 95):.1f} s"),
         Row("... longest", f"{max(waits):.1f} s"),
