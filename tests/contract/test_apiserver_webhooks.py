@@ -138,6 +138,29 @@ def test_a_denial_is_the_response(
     cluster.api.get(f"{cluster.config_maps}/one").refused(404, "NotFound")
 
 
+@pytest.mark.parametrize(
+    ("texts", "shown"),
+    [
+        (["twice", "twice", "", "two\nlines"], ["twice"]),
+        (['a "quoted" \\ text', "Grüße"], [r"a \"quoted\" \\ text", "Grüße"]),
+        (["a" * 4096, "fits"], ["a" * 256, "fits"]),
+        ([f"{i:02}" + "a" * 300 for i in range(20)], [f"{i:02}" + "a" * 254 for i in range(16)]),
+    ],
+    ids=["left-out", "quoted", "long", "many"],
+)
+def test_warnings_are_passed_on(cluster: Cluster, webhook: WebhookServer, texts: list[str], shown: list[str]) -> None:
+    with configured(cluster, VALIDATING, hook(cluster, webhook.client_config)):
+        wait_until_called(cluster, webhook)
+        webhook.respond = lambda _: {**allow(), "warnings": texts}
+        created = cluster.api.post(cluster.config_maps, config_map("one"))
+        headers = ", ".join(f'299 - "{text}"' for text in shown)
+        assert created.headers["warning"].encode("latin-1").decode() == headers
+        webhook.respond = lambda _: {**deny("no"), "warnings": ["careful"]}
+        denied = cluster.api.post(cluster.config_maps, config_map("two"))
+        assert (denied.status, denied.headers["warning"]) == (400, '299 - "careful"')
+    assert "warning" not in cluster.api.get(f"{cluster.config_maps}/one").headers
+
+
 def test_selectors_choose_objects_and_namespaces(cluster: Cluster, webhook: WebhookServer) -> None:
     selector = {"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]}
     with configured(cluster, VALIDATING, hook(cluster, webhook.client_config, objectSelector=selector)):

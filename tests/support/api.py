@@ -78,7 +78,8 @@ class Api:
                 break
             pause(waited)
             response = self._pool.request(method, address, body=data, headers=headers)
-        return Answer(response.status, _parsed(response.data), {k.lower(): v for k, v in response.headers.items()})
+        headers = {name.lower(): response.headers[name] for name in response.headers}  # repeated ones are joined
+        return Answer(response.status, _parsed(response.data), headers)
 
     def get(self, path: str, **query: Any) -> Answer:
         return self.request("GET", path, **query)

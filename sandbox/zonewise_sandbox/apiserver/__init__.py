@@ -6,7 +6,7 @@ It behaves like kube-apiserver 1.36 in all that the contract tests cover.
         client = Client(server.client_config())
 
 Not supported: admission policies, authorisation, conversion between versions, expressions (CEL) in schemas, policies
-and webhooks, warnings of webhooks, protobuf.
+and webhooks, protobuf.
 """
 
 from zonewise_sandbox.apiserver.server import ApiServer

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from zonewise_sandbox.apiserver import representation, request_bodies
+from zonewise_sandbox.apiserver.admission_warnings import collect_warnings, warning_headers
 from zonewise_sandbox.apiserver.discovery import VERSION, discover
 from zonewise_sandbox.apiserver.json_values import list_in, object_in
 from zonewise_sandbox.apiserver.kinds import POD
@@ -67,7 +68,12 @@ class Router:
         self.lister = Lister(store)
 
     def handle(self, request: Request) -> Response:
-        """Return the response to a request; a StatusError becomes a response too."""
+        """Return the response to a request, with the warnings of webhooks; a StatusError becomes a response too."""
+        with collect_warnings() as warnings:
+            response = self._handle(request)
+        return response._replace(headers=(*response.headers, *warning_headers(warnings))) if warnings else response
+
+    def _handle(self, request: Request) -> Response:
         try:
             self._authenticate(request)
             parts = [part for part in request.path.split("/") if part]

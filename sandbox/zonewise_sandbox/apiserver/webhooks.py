@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from zonewise_sandbox.apiserver.admission_warnings import add_warning
 from zonewise_sandbox.apiserver.json_patch import JsonPatchError, json_patch
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import MUTATING_WEBHOOKS, NAMESPACE, VALIDATING_WEBHOOKS, Kind
@@ -79,6 +80,8 @@ class Webhooks:
         except CallError as error:
             _fail(webhook, error)
             return {}
+        for text in list_in(response, "warnings"):
+            add_warning(str(text))
         if not response.get("allowed"):
             raise _denied(webhook["name"], object_in(response, "status"))
         return response
