@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from zonewise_common.k8s.yaml_document import load_yaml
 from zonewise_sandbox.apiserver.json_patch import JsonPatchError, json_patch
 from zonewise_sandbox.apiserver.json_values import is_list, is_object
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
@@ -13,6 +14,7 @@ from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     bad_request,
     internal,
+    protobuf_body,
     unprocessable_patch,
     unsupported_media_type,
 )
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -35,6 +38,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
     """Return the object in a body. Raises StatusError: 415 for an unsupported content type, 400 for another value."""
+    if content_type == PROTOBUF:
+        raise protobuf_body((JSON, YAML))
     if content_type not in {"", JSON, YAML}:
         raise unsupported_media_type((JSON, YAML))
     value = _parsed(body, kind, yaml=content_type == YAML)
@@ -84,20 +89,11 @@ def parse_patch(body: bytes, content_type: str, kind: Kind) -> Callable[[Object]
 
 def _parsed(body: bytes, kind: Kind, *, yaml: bool) -> Value:
     try:
-        return _yaml(body) if yaml else msgspec.json.decode(body)
+        return cast("Value", load_yaml(body)) if yaml else msgspec.json.decode(body)
     except (msgspec.DecodeError, ValueError) as error:
         problem = f"the object provided is unrecognized (must be of type {kind.kind})"
         beginning = body[:80].decode(errors="replace")
         raise bad_request(f"{problem}: couldn't get version/kind; json parse error: {error} ({beginning})") from None
-
-
-def _yaml(body: bytes) -> Value:
-    import yaml
-
-    try:
-        return yaml.safe_load(body)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
 
 
 def _json_patched(obj: Object, operations: list[Value]) -> Object:

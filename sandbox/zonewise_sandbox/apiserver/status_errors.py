@@ -182,6 +182,12 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message)
 
 
+def protobuf_body(accepted: Iterable[str]) -> StatusError:
+    """Return 415 UnsupportedMediaType for an object in protobuf, in which only kubectl create sends some kinds."""
+    advice = "this server does not read protobuf; use kubectl create ... --dry-run=client -o yaml | kubectl apply -f -"
+    return StatusError(415, "UnsupportedMediaType", f"{unsupported_media_type(accepted).message} ({advice})")
+
+
 def unprocessable_patch() -> StatusError:
     """Return 422 Invalid with the server's message for a JSON Patch that cannot be applied."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})

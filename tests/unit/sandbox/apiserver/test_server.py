@@ -398,3 +398,15 @@ def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
         process.terminate()
         process.stdout.read()
         assert process.wait(PATIENCE) == 0
+
+
+def test_yaml_with_too_many_aliases_is_rejected(server: ApiServer) -> None:
+    levels = "".join(f"- &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10))
+    bomb = f"- &a0 [x]\n{levels}".encode()
+    answer = Api(server.url).request("POST", MAPS, bomb, "application/yaml")
+    assert "it has more than 10000000 values" in answer.refused(400, "BadRequest")["message"]
+
+
+def test_a_rejected_body_in_protobuf_says_what_to_do(server: ApiServer) -> None:
+    answer = Api(server.url).request("POST", MAPS, b"k8s\0", "application/vnd.kubernetes.protobuf")
+    assert "--dry-run=client -o yaml | kubectl apply -f -" in answer.refused(415, "UnsupportedMediaType")["message"]
