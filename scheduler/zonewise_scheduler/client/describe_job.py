@@ -9,12 +9,12 @@ from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_common.k8s.dates import utc_clock
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
-from zonewise_scheduler.client.job_events import event_time, involved_name
+from zonewise_scheduler.client.job_events import involved_name, merge_repeated
 from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.message_clauses import message_clauses
 from zonewise_scheduler.client.pod_facts import amounts_text
-from zonewise_scheduler.client.pod_fault import fault_lines
+from zonewise_scheduler.client.pod_fault import fault_lines, pod_name_pattern
 from zonewise_scheduler.client.queue_listing import latest_start
 from zonewise_scheduler.client.time_text import format_time, short_duration, time_since, time_until
 
@@ -209,7 +209,7 @@ def _phase_style(pod: PodFacts) -> str:
 
 
 def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float) -> Table:
-    """Return the newest events, except those that only state why a pending job waits."""
+    """Return the newest events, and how often each was repeated; those that only state why a job waits are omitted."""
     columns = (
         Column("AGE", right=True),
         Column("EVENT"),
@@ -217,16 +217,15 @@ def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float)
         Column("MESSAGE", shorten="end"),
     )
     is_repeated = job.state == PENDING
-    times = [(event_time(event), event) for event in events if not (is_repeated and event.get("reason") == "Pending")]
-    newest = sorted(times, key=lambda entry: entry[0])[-MAX_EVENTS:]
+    shown = (event for event in events if not (is_repeated and event.get("reason") == "Pending"))
     rows = [
         [
-            short_duration(now - time),
+            short_duration(now - time) + (f" (x{count})" if count > 1 else ""),
             Cell(str(event.get("reason", "")), "warning" if event.get("type") == "Warning" else ""),
             involved_name(event),
             str(event.get("message", "")),
         ]
-        for time, event in newest
+        for time, count, event in merge_repeated(shown, pod_name_pattern(job))[-MAX_EVENTS:]
     ]
     return make_table(columns, rows)
 

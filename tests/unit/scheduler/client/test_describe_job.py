@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zonewise_common.cli.terminal import Terminal
-from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, event_time
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
 from zonewise_scheduler.client.description import render_description
 from zonewise_scheduler.client.explanation_facts import MAX_BLOCKERS, ExplanationFacts, read_explanation
 from zonewise_scheduler.client.job_facts import JobFacts
@@ -164,8 +164,11 @@ def test_the_newest_events() -> None:
         ["10m", "Pending", "m"], ["30s", "Admitted", "m"],
     ]  # fmt: skip
     assert "Pending" not in text(WAITING, JobContextFacts(events=events))[-2:][0]
-    assert event_time({"eventTime": "2026-01-01T00:00:00.5Z"}) == NOW + 0.5
-    assert event_time({}) == 0.0
+    failed = [
+        {**event("FailedCreate", f"2025-12-31T23:59:5{i}Z"), "message": f'pods "a-0-bcdf{letter}" is forbidden'}
+        for i, letter in enumerate("bcdfghj")
+    ]
+    assert text(RUNNING, JobContextFacts(events=[*events, *failed]))[-1].split()[:3] == ["4s", "(x7)", "FailedCreate"]
 
 
 def test_output_for_programs() -> None:
