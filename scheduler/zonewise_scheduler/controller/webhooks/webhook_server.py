@@ -98,6 +98,10 @@ class WebhookServer:
         self._is_leader, self._clock = is_leader, clock
         self._bundle: CertificateBundle | None = None
         self._server: HttpServer | None = None
+        self._failures: set[type[Exception]] = set()
+        """The kinds of failures since the last successful check; each is one line in the log."""
+        self._missing: set[Resource] = set()
+        """Kinds of webhook configurations that were not installed in the last check."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
@@ -145,13 +149,24 @@ class WebhookServer:
             wait = _PERIOD
             try:
                 self.step()
+                self._note_success()
             except (KubeError, OSError) as error:
-                log.warning("webhooks: %s", error)
+                self._note_failure(error)
                 wait = _RETRY
             except Exception:  # a bug must not end the thread
                 log.exception("webhooks: the step failed")
                 wait = _RETRY
             self._wait(wait)
+
+    def _note_failure(self, error: Exception) -> None:
+        level = logging.DEBUG if type(error) in self._failures else logging.WARNING
+        log.log(level, "the certificate of the webhooks cannot be checked: %s", error)
+        self._failures.add(type(error))
+
+    def _note_success(self) -> None:
+        if self._failures:
+            log.info("the certificate of the webhooks is checked again")
+        self._failures.clear()
 
     def _wait(self, seconds: float) -> None:
         """Wait until the next check is due, or this replica starts to lead."""
@@ -215,8 +230,11 @@ class WebhookServer:
         try:
             configuration = self._client.get(resource, name)
         except NotFound:
-            log.info("%s %s is not installed: nothing calls the webhooks of its kind", resource.kind, name)
+            if resource not in self._missing:
+                log.info("%s %s is not installed: nothing calls the webhooks of its kind", resource.kind, name)
+            self._missing.add(resource)
             return
+        self._missing.discard(resource)
         assert self._bundle is not None  # noqa: S101 -- step() has set it
         patch = trust_patch(configuration, base64.b64encode(self._bundle.ca).decode())
         if patch:

@@ -16,7 +16,7 @@ from support.admission_reviews import job, review, rules
 from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
-from zonewise_common.kube.errors import TransportError
+from zonewise_common.kube.errors import TransportError, Unauthorized
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.webhooks import webhook_server
@@ -169,10 +169,13 @@ def test_a_renewal_does_not_interrupt_service(replicas: Replicas) -> None:
     assert [replicas.ask(i) for i in range(2)] == [False, False]
 
 
-def test_missing_configurations(replicas: Replicas) -> None:
-    """Without webhook configurations the webhooks are still served, and no error is raised."""
+def test_missing_configurations(replicas: Replicas, caplog: pytest.LogCaptureFixture) -> None:
+    """Without webhook configurations the webhooks are still served. The log names each missing kind once."""
+    caplog.set_level("INFO")
+    replicas.servers[0].step()
     replicas.servers[0].step()
     assert replicas.servers[0].port
+    assert len([line for line in caplog.messages if "is not installed" in line]) == len(KINDS)
 
 
 def test_it_serves_as_a_context(replicas: Replicas) -> None:
@@ -219,3 +222,26 @@ def test_an_exception_does_not_end_the_thread(tmp_path: Path, monkeypatch: pytes
     client = Client(Config.from_url("http://127.0.0.1:9"))
     with WebhookServer(client, WebhookHandler(rules()), options, is_leader=lambda: True, clock=time.time):
         eventually(lambda: len(steps) > 1)
+
+
+def test_an_outage_of_the_api_server_is_one_line_for_each_kind_of_failure(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", webhook_server.log.name)
+    outcomes = [Unauthorized(401, "", "a"), TransportError("b"), Unauthorized(401, "", "c"), None, TransportError("d")]
+    steps: list[int] = []
+
+    def step(_server: WebhookServer) -> None:
+        steps.append(len(steps))
+        outcome = outcomes[min(steps[-1], len(outcomes) - 1)]
+        if outcome is not None:
+            raise outcome
+
+    monkeypatch.setattr(webhook_server, "_RETRY", 0.0)
+    monkeypatch.setattr(webhook_server, "_PERIOD", 0.0)
+    monkeypatch.setattr(WebhookServer, "step", step)
+    with replicas.servers[0]:
+        eventually(lambda: len(steps) > 2 * len(outcomes))
+    failure = "the certificate of the webhooks cannot be checked: "
+    again = "the certificate of the webhooks is checked again"
+    assert caplog.messages == [f"{failure}401: a", f"{failure}b", again, f"{failure}d"]
