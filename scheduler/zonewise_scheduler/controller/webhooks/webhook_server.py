@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.client import PatchKind
-from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_common.service.http_server import HttpServer
 from zonewise_common.service.tls import Certificates
@@ -209,6 +209,13 @@ class WebhookServer:
             if other is None:
                 raise
             return other
+        except Forbidden as error:
+            if secret is not None:
+                raise
+            problem = "does not exist, and may not be created: apply the manifests, which contain it"
+            raise Forbidden(
+                error.status, error.reason, f"Secret {options.namespace}/{options.secret} {problem}"
+            ) from error
         log.info("the certificate of the webhooks is renewed in Secret %s/%s", options.namespace, options.secret)
         return bundle
 

@@ -16,7 +16,7 @@ from support.admission_reviews import job, review, rules
 from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
-from zonewise_common.kube.errors import TransportError, Unauthorized
+from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.webhooks import webhook_server
@@ -129,6 +129,17 @@ def test_a_secret_without_data_is_filled(replicas: Replicas) -> None:
     replicas.client.create(SECRETS, {"metadata": {"name": "zonewise-controller-webhook", "namespace": "default"}})
     replicas.servers[0].step()
     assert set(replicas.secret()["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+def test_a_deleted_secret_that_may_not_be_created(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped Role does not permit it. The error says what to do."""
+
+    def forbid(*_: object, **__: object) -> None:
+        raise Forbidden(403, "Forbidden", "secrets is forbidden")
+
+    monkeypatch.setattr(replicas.client, "create", forbid)
+    with pytest.raises(Forbidden, match=r"Secret default/zonewise-controller-webhook does not exist.*apply the"):
+        replicas.servers[0].step()
 
 
 def test_the_faster_replica_wins(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
