@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.client.unqueued_jobs import unqueued_job
-from zonewise_scheduler.quota.api.job_dependency import dependency_message, dependency_state, read_dependencies
+from zonewise_scheduler.quota.api.job_dependency import (
+    dependency_message,
+    dependency_state,
+    read_dependencies,
+    read_fulfilled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +31,8 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
     `find` returns another Job of its namespace by name, or None if there is none.
     """
     try:
-        dependencies = [(dependency, find(dependency.job)) for dependency in read_dependencies(job)]
+        noted = read_fulfilled(job)
+        dependencies = [(each, find(each.job)) for each in read_dependencies(job) if each not in noted]
     except FieldError as error:
         clauses, is_lost = [str(error)], True
     else:

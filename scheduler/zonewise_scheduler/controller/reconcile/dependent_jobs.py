@@ -1,22 +1,39 @@
 """Jobs that are queued only after other Jobs have ended (quota/api/job_dependency.py).
 
-Such a Job has no Workload until then, so it has neither a position in a queue nor quota.
+Such a Job has no Workload until then, so it has neither a position in a queue nor quota. A Job that has ended may be
+deleted at once. Its last state counts until the Jobs that depend on it note that their dependencies are fulfilled.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.reverse_index import ReverseIndex
 from zonewise_scheduler.controller.types import ObjectKey
-from zonewise_scheduler.quota.api.job_dependency import dependency_message, read_dependencies
+from zonewise_scheduler.quota.api.job_dependency import (
+    dependency_message,
+    dependency_state,
+    fulfilled_annotation,
+    read_dependencies,
+    read_fulfilled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.quota.api.job_dependency import JobDependency
+
+
+class DependencyProgress(NamedTuple):
+    """The dependencies of a Job."""
+
+    waits: bool = False
+    """Whether one of them is not fulfilled."""
+    annotation: str = ""
+    """The annotation that notes the fulfilled ones; "": there is nothing new to note."""
 
 
 class DependentJobs:
@@ -28,24 +45,37 @@ class DependentJobs:
         """Jobs that waited at their last check, each with the reason."""
         self._find = find
         self._dependencies: ReverseIndex[ObjectKey, ObjectKey] = ReverseIndex()
+        self._deleted: dict[ObjectKey, Json] = {}
+        """The last state of each deleted Job on which others depend."""
 
-    def change(self, key: ObjectKey, job: Json | None) -> Collection[ObjectKey]:
-        """Record a Job that has changed, and return the Jobs that depend on it; None: it was deleted."""
-        if job is None:
+    def change(self, key: ObjectKey, old: Json | None, new: Json | None) -> Collection[ObjectKey]:
+        """Record a Job before and after a change, and return the Jobs that depend on it; None: it does not exist."""
+        if new is None:
             self.waiting.pop(key, None)
-        self._dependencies.change(key, () if job is None else _dependency_keys(key, job))
-        return self._dependencies.sources(key)
+        self._dependencies.change(key, () if new is None else _dependency_keys(key, new))
+        dependents = self._dependencies.sources(key)
+        self._deleted.pop(key, None)
+        if new is None and old is not None and dependents:
+            self._deleted[key] = old
+        for deleted in [other for other in self._deleted if not self._dependencies.sources(other)]:
+            del self._deleted[deleted]
+        return dependents
 
-    def waits(self, key: ObjectKey, job: Json) -> bool:
-        """Return whether a dependency of a Job is not fulfilled. Raises FieldError for an invalid annotation."""
-        messages = (
-            dependency_message(dependency, self._find(ObjectKey(JOBS, key.namespace, dependency.job)))
-            for dependency in read_dependencies(job)
+    def progress(self, key: ObjectKey, job: Json) -> DependencyProgress:
+        """Return which dependencies of a Job are fulfilled. Raises FieldError for an invalid annotation."""
+        dependencies, noted = read_dependencies(job), read_fulfilled(job)
+        others = {each: ObjectKey(JOBS, key.namespace, each.job) for each in dependencies if each not in noted}
+        ended = {each for each, other in others.items() if self._is_fulfilled(each, other)}
+        message = "; ".join(
+            dependency_message(each, self._find(other)) for each, other in others.items() if each not in ended
         )
-        message = "; ".join(filter(None, messages))
         if message:
             self.waiting[key] = message
-        return bool(message)
+        fulfilled = [each for each in dependencies if each in noted or each in ended]
+        return DependencyProgress(bool(message), fulfilled_annotation(job, fulfilled) if ended else "")
+
+    def _is_fulfilled(self, dependency: JobDependency, other: ObjectKey) -> bool:
+        return dependency_state(dependency, self._find(other) or self._deleted.get(other)) == "fulfilled"
 
 
 def _dependency_keys(key: ObjectKey, job: Json) -> tuple[ObjectKey, ...]:

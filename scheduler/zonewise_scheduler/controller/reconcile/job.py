@@ -4,7 +4,8 @@
     ended      not Finished                     Workload: Finished
     held       pending, does not match          Workload: pod sets and priority
     any        several, or none that matches    delete those that do not match
-    held       none, and waits for other Jobs   none: a dependency must be fulfilled first (api/job_dependency.py)
+    held       none, a dependency is fulfilled  job: the annotation that notes it (api/job_dependency.py)
+    held       none, and waits for other Jobs   none: a dependency must be fulfilled first
     held       none                             create it
     runs       none that matches                the next write of a stop, without the additions (jobs/injected.py), if
                                                 a Workload can be created
@@ -49,10 +50,11 @@ from zonewise_scheduler.controller.jobs.injected import (
     is_injected,
     without_injected,
 )
-from zonewise_scheduler.controller.jobs.interface import StartConflict
+from zonewise_scheduler.controller.jobs.interface import JobPatch, StartConflict
 from zonewise_scheduler.controller.jobs.job_deadline import deadline_patch
 from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.merge_patch import combine_patches
+from zonewise_scheduler.controller.reconcile.dependent_jobs import DependencyProgress
 from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -81,13 +83,14 @@ from zonewise_scheduler.controller.workloads.status import (
     set_pods_ready,
     set_reclaimable_pods,
 )
+from zonewise_scheduler.quota.api.job_dependency import FULFILLED_ANNOTATION
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobAdapter, JobPatch
+    from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobAdapter
     from zonewise_scheduler.controller.types import Json
 
 _REQUIREMENTS = ("podSets", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
@@ -104,7 +107,7 @@ class JobState(NamedTuple):
     """Workloads of the job, by key."""
     active_pods: int = 0
     """Number of observed pods of its Workloads that have not finished."""
-    dependency_waits: bool = False
+    dependencies: DependencyProgress = DependencyProgress()
     """Whether a Job on which it depends must end first."""
     prebuilt: Json | None = None
     """The Workload that the job names; None: it names none, or this Workload does not exist."""
@@ -245,7 +248,10 @@ def _restore(state: JobState) -> Write | None:
 def _without_workload(state: JobState, context: JobContext) -> Write | None:
     if _runs_alone(state):
         return _restore(state)
-    if state.dependency_waits:
+    if annotation := state.dependencies.annotation:
+        body: Json = {"metadata": {"annotations": {FULFILLED_ANNOTATION: annotation}}}
+        return _job_write(state, JobPatch("note fulfilled dependencies", body))
+    if state.dependencies.waits:
         return None
     check_managed_by(state.job, state.adapter.suspend_path)
     pod_sets = state.adapter.pod_sets(state.job)

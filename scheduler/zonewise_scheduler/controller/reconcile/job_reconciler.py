@@ -17,7 +17,7 @@ from zonewise_scheduler.controller.cluster_cache import (
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
-from zonewise_scheduler.controller.reconcile.dependent_jobs import DependentJobs
+from zonewise_scheduler.controller.reconcile.dependent_jobs import DependencyProgress, DependentJobs
 from zonewise_scheduler.controller.reconcile.job import JobContext, JobState, next_job_write
 from zonewise_scheduler.controller.reconcile.plain_pods_state import surplus_workloads
 from zonewise_scheduler.controller.reverse_index import ReverseIndex
@@ -80,7 +80,7 @@ class JobReconciler:
         if new is not None:
             self.by_uid[uid_of(new)] = key
         if key.resource == JOBS:
-            self._dirty.update(dict.fromkeys(self._dependents.change(key, new)))
+            self._dirty.update(dict.fromkeys(self._dependents.change(key, old, new)))
         prebuilt = "" if new is None else prebuilt_workload_key(new)
         self._prebuilt.change(key, (prebuilt,) if prebuilt else ())
         self._mark_parent(new or old)
@@ -166,9 +166,10 @@ class JobReconciler:
         if of_job is None:
             return []
         pods = sum(map(self._active_pods, workloads))
-        waits = key.resource == JOBS and not workloads and self._dependents.waits(key, job)
+        has_dependencies = key.resource == JOBS and not workloads
+        dependencies = self._dependents.progress(key, job) if has_dependencies else DependencyProgress()
         prebuilt = self._workloads.by_key.get(prebuilt_workload_key(job))
-        write = next_job_write(JobState(key, job, of_job, workloads, pods, waits, prebuilt), context)
+        write = next_job_write(JobState(key, job, of_job, workloads, pods, dependencies, prebuilt), context)
         return [] if write is None else [write]
 
     def _mark_descendants(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:

@@ -3,6 +3,9 @@
     afterok:prepare:download,afterany:train-1
 
 All parts must hold. The Jobs must be in the same namespace. A failed Job never fulfils afterok.
+
+A fulfilled dependency stays fulfilled if the other Job is deleted, for example by its ttlSecondsAfterFinished. Another
+annotation notes it, as slurmctld removes a fulfilled dependency from the list of a job.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from zonewise_common.k8s.fields import FieldError, FieldReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 DEPENDENCY_ANNOTATION = "zonewise.dev/dependency"
+FULFILLED_ANNOTATION = "zonewise.dev/fulfilled-dependencies"
+"""The UID of the Job, a space, and its fulfilled dependencies. A copy of the Job has another UID, so it waits again."""
 
 DependencyKind = Literal["afterok", "afterany", "afternotok"]
 DependencyState = Literal["fulfilled", "waits", "never"]
@@ -57,6 +62,23 @@ def read_dependencies(job: Mapping[str, Any]) -> tuple[JobDependency, ...]:
         return parse_dependency(text)
     except ValueError as error:
         raise FieldError(f"metadata.annotations.{DEPENDENCY_ANNOTATION}", str(error)) from error
+
+
+def read_fulfilled(job: Mapping[str, Any]) -> frozenset[JobDependency]:
+    """Return the dependencies of a Job that are noted as fulfilled. Raises FieldError for invalid metadata."""
+    metadata = FieldReader(job, "", []).child("metadata")
+    uid, _, text = metadata.pairs("annotations").get(FULFILLED_ANNOTATION, "").partition(" ")
+    if not uid or uid != metadata.text("uid"):
+        return frozenset()
+    try:
+        return frozenset(parse_dependency(text))
+    except ValueError:  # edited by hand
+        return frozenset()
+
+
+def fulfilled_annotation(job: Mapping[str, Any], fulfilled: Iterable[JobDependency]) -> str:
+    """Return the annotation that notes the fulfilled dependencies of a Job."""
+    return f"{job['metadata']['uid']} {','.join(f'{kind}:{name}' for kind, name in fulfilled)}"
 
 
 def dependency_state(dependency: JobDependency, job: Mapping[str, Any] | None) -> DependencyState:

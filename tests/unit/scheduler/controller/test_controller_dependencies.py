@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import JOBS
+from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey
-from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
+from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION, FULFILLED_ANNOTATION
 
 NOW = 1_767_225_600.0
 
@@ -69,6 +69,35 @@ def test_a_dependent_job_is_queued_once_its_user_removes_the_dependency() -> Non
     queue.cluster.change(second, {"metadata": {"annotations": {DEPENDENCY_ANNOTATION: None}}})
     queue.tick(1.0)
     assert owners(queue) == ["first", "second"]
+
+
+def test_a_fulfilled_dependency_stays_fulfilled_if_its_job_is_deleted() -> None:
+    """Its ttlSecondsAfterFinished may delete it while the other dependencies are not fulfilled yet."""
+    queue, first, second = queue_with_dependency("afterok:first:third")
+    queue.cluster.complete(first)
+    queue.tick(1.0)
+    assert queue.cluster.get(second)["metadata"]["annotations"][FULFILLED_ANNOTATION].endswith(" afterok:first")
+    queue.cluster.delete(first)
+    third = queue.cluster.submit("third", 1)
+    queue.tick(1.0)
+    assert owners(queue) == ["third"]
+    restarted = ReportedQueue(queue.cluster, NOW + 60)
+    queue.cluster.complete(third)
+    restarted.tick(1.0)
+    assert owners(restarted) == ["second", "third"]
+
+
+def test_a_dependent_job_that_loses_its_workload_is_queued_again() -> None:
+    queue, first, second = queue_with_dependency("afterok:first")
+    queue.cluster.complete(first)
+    queue.tick(1.0)
+    queue.cluster.delete(first)
+    [workload] = queue.cluster.workloads()
+    queue.cluster.delete(ObjectKey(WORKLOADS, NAMESPACE, workload["metadata"]["name"]))
+    for _ in range(5):
+        queue.tick(1.0)
+    assert owners(queue) == ["second"]
+    assert not queue.cluster.get(second)["spec"]["suspend"]
 
 
 def test_an_invalid_dependency_is_reported() -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.quota.api.job_dependency import (
     DEPENDENCY_ANNOTATION,
+    FULFILLED_ANNOTATION,
     JobDependency,
     dependency_state,
+    fulfilled_annotation,
     parse_dependency,
     read_dependencies,
+    read_fulfilled,
 )
 
 
@@ -60,3 +65,21 @@ def test_the_annotation() -> None:
     assert read_dependencies(annotated("afterok:a")) == (JobDependency("afterok", "a"),)
     with pytest.raises(FieldError, match=r"metadata\.annotations\.zonewise\.dev/dependency"):
         read_dependencies(annotated("soon"))
+
+
+NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", fullmatch=True)
+DEPENDENCIES = st.builds(JobDependency, st.sampled_from(["afterok", "afterany", "afternotok"]), NAMES)
+
+
+@given(st.lists(DEPENDENCIES, min_size=1))
+def test_noted_dependencies_are_those_of_one_job(dependencies: list[JobDependency]) -> None:
+    """A copy of the Job has another UID, and none of its dependencies is fulfilled."""
+    noted = fulfilled_annotation({"metadata": {"uid": "u"}}, dependencies)
+    for uid, expected in (("u", frozenset(dependencies)), ("v", frozenset[JobDependency]())):
+        assert read_fulfilled({"metadata": {"uid": uid, "annotations": {FULFILLED_ANNOTATION: noted}}}) == expected
+
+
+@pytest.mark.parametrize("text", ["", "u", "u ", "u soon", "afterok:a", " afterok:a"])
+def test_an_unreadable_note_is_none(text: str) -> None:
+    assert read_fulfilled({"metadata": {"uid": "u", "annotations": {FULFILLED_ANNOTATION: text}}}) == frozenset()
+    assert read_fulfilled({"metadata": {"annotations": {FULFILLED_ANNOTATION: text}}}) == frozenset()
