@@ -15,6 +15,8 @@ from support.clusters import GROUP, Cluster, cluster, config_map, embedded_serve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zonewise_sandbox.apiserver import ApiServer
+
 __all__ = ["cluster", "embedded_server", "real_server"]
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -70,6 +72,15 @@ def test_resources_of_a_version(
     assert (found["kind"], found["namespaced"], found.get("shortNames")) == (kind, namespaced, short)
     if "/" not in name:
         assert set(found["verbs"]) >= {"create", "delete", "get", "list", "patch", "update", "watch"}
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/apis/apps/v1", "/apis/batch/v1"])
+def test_kubectl_get_all_finds_the_same_kinds(cluster: Cluster, embedded_server: ApiServer, path: str) -> None:
+    served = {each["name"] for each in Api(embedded_server.url).get(path).ok()["resources"]}
+    resources = [each for each in cluster.api.get(path).ok()["resources"] if each["name"] in served]
+    found = {each["name"] for each in resources if each.get("categories") == ["all"]}
+    expected = {"/api/v1": {"pods", "services"}, "/apis/batch/v1": {"jobs"}}
+    assert found == expected.get(path, {"daemonsets", "deployments", "statefulsets"})
 
 
 def test_kubectl_drain_finds_the_eviction(cluster: Cluster) -> None:

@@ -26,6 +26,8 @@ VERSION: Object = {
 """The release whose behaviour is imitated."""
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")
+_OF_ALL = frozenset({"daemonsets", "deployments", "jobs", "pods", "services", "statefulsets"})
+"""The kinds of `kubectl get all` (pkg/registry, Categories of each REST)."""
 
 
 def discover(registry: Registry, parts: list[str]) -> Object | None:
@@ -70,6 +72,8 @@ def _kind_resources(kind: Kind) -> list[Object]:
     main |= {"kind": kind.kind, "verbs": verbs}
     if kind.short_names:
         main["shortNames"] = list(kind.short_names)
+    if kind.plural in _OF_ALL and not kind.custom:
+        main["categories"] = ["all"]
     resources = [main]
     if kind.status:
         resources.append(_subresource(kind, "status", kind.kind, _STATUS_VERBS))
