@@ -11,6 +11,7 @@
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
 | create the Workload | only FailedCreate | Warning |
 | explain | Pending | Normal |
+| any other change of a job or its Workload | only FailedUpdate | Warning |
 
 The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). There are also Events that Kueue
 lacks. InvalidWorkload and similar reasons are for objects that cannot be read, PodRejected for each pod that its
@@ -46,6 +47,8 @@ PURPOSE = "event"
 EXPLAIN_PURPOSE = "explain"
 FAILED_CREATE = "FailedCreate"
 """Reason of the Event about an object that the API server rejects."""
+FAILED_UPDATE = "FailedUpdate"
+"""Reason of the Event about a change that the API server rejects, for example a start."""
 REPEAT = 600.0
 """Seconds before an unchanged Event is repeated."""
 _MAX_REMEMBERED = 10_000
@@ -69,6 +72,18 @@ def creation_event(write: Write, outcome: Outcome) -> JobEvent | None:
         return JobEvent(FAILED_CREATE, f"{kind} {name} cannot be created: {outcome.message}", True)
     is_request = outcome.result == "done" and write.key.resource == PROVISIONING_REQUESTS
     return JobEvent("ProvisioningRequestCreated", f"{kind} {name}") if is_request else None
+
+
+def rejection_event(write: Write, outcome: Outcome) -> JobEvent | None:
+    """Return the Event for a rejected change of a job or its Workload; None: it needs none.
+
+    A job that may not be stopped, because no Workload can be created for it, simply continues.
+    """
+    is_change = write.verb is Verb.MERGE_PATCH and write.purpose != EXPLAIN_PURPOSE and write.needs is None
+    if outcome.result != "rejected" or not is_change:
+        return None
+    what = f"{write.key.resource.kind} {write.key.name}"
+    return JobEvent(FAILED_UPDATE, f"{what} cannot be changed ({write.purpose}): {outcome.message}", True)
 
 
 def workload_event(write: Write, outcome: Outcome) -> JobEvent | None:

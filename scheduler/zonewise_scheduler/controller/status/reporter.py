@@ -23,6 +23,7 @@ from zonewise_scheduler.controller.status.job_events import (
     JobEvent,
     creation_event,
     involved_object,
+    rejection_event,
     workload_event,
 )
 from zonewise_scheduler.controller.status.overruns import Overruns
@@ -191,6 +192,9 @@ class StatusReporter:
             elif outcome.result == "rejected":
                 self._paused[write.key] = now + REJECTED_PAUSE
             return True
+        rejection, obj = rejection_event(write, outcome), self._controller.object(write.key)
+        if rejection is not None and obj is not None:
+            self._emit_event(involved_object(write.key, obj), rejection, now)
         if write.purpose == EXPLAIN_PURPOSE and outcome.result != "done":
             self._notes.note_failure(write.workload)
             self._controller.abandon(write)

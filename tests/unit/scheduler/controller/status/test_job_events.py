@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
-from zonewise_common.kube.resources import WORKLOADS
+from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.controller.admissionchecks.provisioning import CHECK_UPDATED
 from zonewise_scheduler.controller.admissionchecks.provisioning_request import POD_TEMPLATES, PROVISIONING_REQUESTS
 from zonewise_scheduler.controller.status.job_events import (
@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.status.job_events import (
     JobEvent,
     creation_event,
     involved_object,
+    rejection_event,
     workload_event,
 )
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -145,6 +146,16 @@ def test_a_request_for_nodes_is_reported_and_a_rejected_one_is_a_warning() -> No
     assert creation_event(write, Outcome("stale")) is None
     template = write._replace(key=ObjectKey(POD_TEMPLATES, "ns", "t"))
     assert creation_event(template, Outcome("done", {})) is None
+
+
+def test_a_rejected_change_is_reported() -> None:
+    write = Write(Verb.MERGE_PATCH, ObjectKey(JOBS, "ns", "j"), "stop", {})
+    denied = Outcome("rejected", message="denied")
+    message = "Job j cannot be changed (stop): denied"
+    assert rejection_event(write, denied) == JobEvent("FailedUpdate", message, True)
+    unreported = (write._replace(purpose="explain"), write._replace(needs=WORKLOADS), write._replace(verb=Verb.CREATE))
+    assert [rejection_event(other, denied) for other in unreported] == [None] * 3
+    assert rejection_event(write, Outcome("stale")) is None
 
 
 def test_a_changed_check_is_reported_together_with_all_others() -> None:

@@ -268,6 +268,30 @@ def test_a_job_whose_workload_is_rejected_gets_an_event_with_the_reason(monkeypa
     assert (facts.reason, facts.message) == (NO_WORKLOAD, event["message"])
 
 
+def test_a_job_that_the_api_server_does_not_start_gets_an_event_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another admission webhook can deny it. The Workload is admitted, so nothing else shows that the job waits."""
+    cluster, denies = ModelCluster(), True
+    send = cluster.send
+
+    def reject(write: Write) -> Outcome:
+        is_denied = denies and write.purpose == "start"
+        return Outcome("rejected", message="403 Forbidden: denied") if is_denied else send(write)
+
+    monkeypatch.setattr(cluster, "send", reject)
+    queue = ReportedQueue(cluster, NOW)
+    cluster.submit("train", 2)
+    for _ in range(4):
+        queue.tick(60.0)
+    [failed] = [event for event in queue.events if event["reason"] == "FailedUpdate"]
+    assert (failed["type"], failed["involvedObject"]["name"]) == ("Warning", "train")
+    assert failed["message"] == "Job train cannot be changed (start): 403 Forbidden: denied"
+    denies = False
+    queue.tick(60.0)
+    assert not cluster.get(ObjectKey(JOBS, NAMESPACE, "train"))["spec"]["suspend"]
+
+
 def test_an_invalid_pod_group_gets_an_event_at_one_of_its_pods() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     pods = [queued_pod("b", group="pods", total=2), queued_pod("a", group="pods", total=3)]
