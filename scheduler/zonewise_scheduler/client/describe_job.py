@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.cli.details import Detail
 from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_common.k8s.dates import utc_clock
+from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
 from zonewise_scheduler.client.job_events import involved_name, merge_repeated
@@ -81,6 +82,8 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     yield Detail("queue", [queue + (f", ClusterQueue {job.cluster_queue}" if job.cluster_queue else "")])
     yield Detail("priority", [str(job.priority) if job.priority else ""])
     yield Detail("requests", list(_requests(job)))
+    if job.state == ADMITTED and job.kind == JOBS.kind and not context.pods:
+        yield Detail("pods", ["none exists; if this persists, the events show the reason"], "warning")
     unknown_end = "" if job.state == FINISHED else ", so its end is unknown"
     yield Detail("walltime", [short_duration(job.walltime) or f"none is declared{unknown_end}"])
     yield Detail("reason", [job.reason if job.state != ADMITTED else ""])

@@ -155,6 +155,15 @@ def test_a_job_that_runs_longer_than_it_declares() -> None:
     assert "ns/a             Admitted   30m   unknown: it runs longer than it declares" in lines
 
 
+def test_an_admitted_job_without_pods() -> None:
+    """The API server may reject its start, or each of its pods. Pods of other kinds of jobs may not be recognized."""
+    line = "pods      none exists; if this persists, the events show the reason"
+    assert line in text(RUNNING)
+    with_pods = JobContextFacts(pods=[PodFacts("ns", "a-0", "n", "Running", {})])
+    for job, context in ((RUNNING, with_pods), (WAITING, NOTHING), (replace(RUNNING, kind="JobSet"), NOTHING)):
+        assert line not in text(job, context)
+
+
 def test_the_newest_events() -> None:
     def event(reason: str, at: str) -> Json:
         return {"reason": reason, "message": "m", "lastTimestamp": at, "involvedObject": {"name": "b"}}
