@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import sys
 import zlib
@@ -20,6 +21,7 @@ STANDARD_INPUT = "-"
 """Name of the source that means standard input."""
 
 _GZIP = b"\x1f\x8b"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class InputError(ValueError):
@@ -50,14 +52,17 @@ def is_directory(source: str) -> bool:
 
 @contextmanager
 def open_source(source: str) -> Generator[Content]:
-    """Open a file, or standard input with "-". Raises InputError if it cannot be read, now or later."""
+    """Open a file, or standard input with "-", at its text: a byte order mark of UTF-8 is skipped.
+
+    Raises InputError if it is UTF-16, or if it cannot be read, now or later.
+    """
     try:
         if source == STANDARD_INPUT:
-            yield _decompressed(_read_all(_standard_input()))
+            yield _text(_decompressed(_read_all(_standard_input())), source)
         else:
             path = Path(source)
             with path.open("rb") as file:
-                yield _decompressed(file if path.is_file() else _read_all(file))
+                yield _text(_decompressed(file if path.is_file() else _read_all(file)), source)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(source_name(source), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
@@ -75,3 +80,13 @@ def _read_all(file: BinaryIO) -> BufferedReader:
 
 def _decompressed(file: BufferedReader) -> Content:
     return gzip.GzipFile(fileobj=file) if file.peek(len(_GZIP)).startswith(_GZIP) else file
+
+
+def _text(content: Content, source: str) -> Content:
+    """Return the contents without the byte order mark that programs on Windows write."""
+    head = content.peek(len(codecs.BOM_UTF8))
+    if head.startswith(_UTF16):
+        raise InputError(source_name(source), "cannot be read: it is UTF-16 text: save it as UTF-8")
+    if head.startswith(codecs.BOM_UTF8):
+        content.read(len(codecs.BOM_UTF8))
+    return content
