@@ -30,7 +30,7 @@ PROCESSORS = "processors"
 COLUMNS = ResourcePacking((PROCESSORS,), NARROW_BITS)
 """The only resource of a log."""
 MAX_PROCESSORS = (1 << 26) - 1
-"""More processors than any machine has; a wider job is reduced to this width and still fits nowhere."""
+"""More processors than any machine has; a wider job is simulated with this width and still fits nowhere."""
 
 
 class LogTasks(LazySequence[Task]):
@@ -57,6 +57,10 @@ class LogTasks(LazySequence[Task]):
         job = Job(index, amount, guards, logged.submit_time, walltime, 0, str(logged.job_number), kin)
         return Task(job, logged.run_time)
 
+    def processors(self, index: int) -> int:
+        """Return the processors of a job, which may exceed MAX_PROCESSORS."""
+        return self._jobs.processors[self._order[index]]
+
     def columns(self, starts: NumberColumn) -> JobColumns:
         """Return the history of these tasks as columns; `starts` are by serial."""
         order, length = np.array(self._order, np.int64), len(self)
@@ -64,9 +68,7 @@ class LogTasks(LazySequence[Task]):
         job = np.flatnonzero(~np.isnan(all_starts))
         start = all_starts[job]
         run_times = self._jobs.run.floats(length)[order[job]]
-        widths, kinds = np.unique(
-            np.minimum(np.array(self._jobs.processors)[order], MAX_PROCESSORS), return_inverse=True
-        )
+        widths, kinds = np.unique(np.array(self._jobs.processors)[order], return_inverse=True)
         outcomes = np.full(length, OUTCOMES.index("refused"), np.int8)
         outcomes[job] = OUTCOMES.index("done")
         return JobColumns(
@@ -100,7 +102,7 @@ class LogHistory(LazySequence[JobHistory]):
 
     def _make(self, index: int) -> JobHistory:
         task = self._tasks[index]
-        amounts = {PROCESSORS: task.job.request}
+        amounts = {PROCESSORS: self._tasks.processors(index)}
         reservation, forecast = self._reservations.get(index), self._forecasts.get(index)
         return _job_history(task, amounts, self._starts.number(index), reservation, forecast)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.pool_runs import pool_history, run_pool
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
+from zonewise_scheduler.simulator.job_columns import job_columns
 from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks
 from zonewise_scheduler.simulator.reservations import ReservationRecorder
 from zonewise_scheduler.simulator.runner import RunOptions, run_policy
@@ -58,6 +59,14 @@ def test_a_log_is_a_sequence_of_its_jobs(logged: list[LoggedJob]) -> None:
     assert [jobs[row] for row in jobs.by_submission()] == sorted(
         logged, key=lambda job: (job.submit_time, job.job_number)
     )
+
+
+def test_a_job_wider_than_any_machine_has_its_own_width() -> None:
+    """A simulation of one pool holds widths in fewer bits than a log."""
+    jobs = LoggedJobs([LoggedJob(1, 0, -1, 15, 10**9, 20, 1, 1, 1)])
+    history = run_policy(SwfLog(jobs, 16, [], 0), policy_named("easy"), RunOptions())
+    assert [(job.outcome, job.amounts) for job in history.jobs] == [("refused", {PROCESSORS: 10**9})]
+    assert job_columns(history.jobs).amounts == [{PROCESSORS: 10**9}]
 
 
 def test_a_job_uses_less_than_250_bytes() -> None:
