@@ -342,6 +342,7 @@ def test_a_directory_with_the_name_of_short_nodes_is_not_read(
         (HEADER, "contains no jobs"),
         (HEADER + "1 2 3\n", "contains no jobs: line 2: line: 3 fields rather than 18"),
         (LOG.removeprefix(HEADER), "header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS"),
+        ("; MaxProcs: 1,024\n" + LOG, "line 1: MaxProcs: '1,024' is not a number: add --nodes PROCESSORS"),
         ("jobs: [{run: soon}]\nnodes: 2x4\n", "run"),
         ("a: [", "neither YAML nor JSON"),
     ],

@@ -16,7 +16,7 @@ from zonewise_scheduler.simulator.pool_log import MAX_PROCESSORS
 from zonewise_scheduler.simulator.report.notes import bullet_list, count_noun
 from zonewise_scheduler.simulator.report.result import TraceInfo
 from zonewise_scheduler.simulator.runner import RunOptions
-from zonewise_scheduler.simulator.swf import SwfLog
+from zonewise_scheduler.simulator.swf import SIZES, SwfLog
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -80,7 +80,9 @@ def _check_log(log: SwfLog, arguments: Namespace) -> None:
                 f"--{flag} does not work for a log on one pool of processors: also set --nodes, such as 100x64"
             )
     if log.processors is None:
-        raise CommandError(f"{trace}: header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS")
+        invalid = next((str(problem) for problem in log.problems if problem.field in SIZES), None)
+        problem = invalid or f"header: neither {' nor '.join(SIZES)} is set"
+        raise CommandError(f"{trace}: {problem}: add --nodes PROCESSORS")
     if log.processors > MAX_PROCESSORS:
         raise CommandError(
             f"{trace}: header: MaxProcs: {log.processors} is not between 1 and {MAX_PROCESSORS}: add --nodes PROCESSORS"

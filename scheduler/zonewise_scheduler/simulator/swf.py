@@ -34,11 +34,15 @@ _MAX_SECONDS = 2**53
 """Beyond this, a float cannot represent every second."""
 _MAX_IDENTIFIER = 2**63 - 1
 """Identifiers are stored in 64 bits."""
+_WHOLE = frozenset(_NAMES) - {2, 3, 4, 9}
+"""Fields that are no times, and so have no fractions."""
 _STATUS = tuple(_NAMES).index(11)
 _PARTIAL = frozenset({2, 3, 4})
 """Status of a part of a suspended or checkpointed job, if the log also has a line for the whole job. On Sandia Ross,
 2 is an exit code of whole jobs."""
-_SIZES = ("MaxProcs", "MaxNodes")
+SIZES = ("MaxProcs", "MaxNodes")
+"""Header fields with the size of the machine; the first one that is known counts."""
+_UNKNOWN_SIZES = ("", "0", "-1")
 _MAX_DIGITS = 20
 """Maximum number of digits of a size; a longer number is truncated, and is still too large for a machine."""
 
@@ -104,9 +108,9 @@ class LoggedJobs(Sequence[LoggedJob]):
             self.requested[row], self._users[row], self._executables[row], self._queues[row],
         )  # fmt: skip
 
-    def job_numbers(self) -> frozenset[int]:
-        """Return the distinct job numbers."""
-        return frozenset(self._numbers)
+    def job_numbers(self) -> Sequence[int]:
+        """Return the job numbers by index."""
+        return self._numbers
 
     def by_submission(self) -> Sequence[int]:
         """Return the indices by time of submission, then by job number, then in the order of the file."""
@@ -115,7 +119,7 @@ class LoggedJobs(Sequence[LoggedJob]):
 
 
 class SwfProblem(NamedTuple):
-    """A line that is skipped."""
+    """A line that is ignored."""
 
     line: int
     """Line number, starting at 1."""
@@ -132,7 +136,7 @@ class SwfLog(NamedTuple):
     jobs: LoggedJobs
     """Jobs in file order; those with the status of a part follow."""
     processors: int | None
-    """Number of processors of the machine; None if the header has no size."""
+    """Number of processors of the machine; None if the header has no valid size."""
     problems: list[SwfProblem]
     partial: int
     """Number of lines for parts of jobs, which are skipped because the log also has lines for the whole jobs."""
@@ -154,40 +158,56 @@ def load_swf(file: Iterable[bytes]) -> SwfLog:
 def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
     """Parse the lines of a log; damaged lines become problems."""
     log = SwfLog(LoggedJobs(), None, [], 0)
-    sizes: dict[str, int] = {}
+    job_lines = array("q")
+    sizes: dict[str, int | None] = {}
     parts: list[tuple[int, Sequence[float]]] = []
     for number, line in enumerate(lines, 1):
         if isinstance(line, SwfProblem):
             log.problems.append(line._replace(line=number))
         elif line.startswith(";"):
-            _header(line, sizes)
-        elif fields := line.split():
-            numbers = _numbers(fields)
+            log.problems.extend(problem._replace(line=number) for problem in _header(line, sizes))
+        elif line.strip():
+            numbers = _numbers(line)
             if not isinstance(numbers, SwfProblem) and numbers[_STATUS] in _PARTIAL:
                 parts.append((number, numbers))
             else:
-                _add(log, number, numbers)
-    partial = _add_jobs_of_parts(log, parts)
-    return log._replace(processors=next((sizes[name] for name in _SIZES if name in sizes), None), partial=partial)
+                _add(log, job_lines, number, numbers)
+    partial = _add_jobs_of_parts(log, job_lines, parts)
+    jobs = _distinct_jobs(log, job_lines)
+    log.problems.sort()
+    processors = next((sizes[name] for name in SIZES if name in sizes), None)
+    return log._replace(jobs=jobs, processors=processors, partial=partial)
 
 
-def _add(log: SwfLog, line: int, numbers: Sequence[float] | SwfProblem) -> None:
-    """Add the job of a line, or its problem."""
+def _add(log: SwfLog, job_lines: array[int], line: int, numbers: Sequence[float] | SwfProblem) -> None:
+    """Add the job of a line, and the line's number; or add the line's problem."""
     job = numbers if isinstance(numbers, SwfProblem) else _job(numbers)
     if isinstance(job, LoggedJob):
         log.jobs.append(job)
+        job_lines.append(line)
     else:
         log.problems.append(job._replace(line=line))
 
 
-def _add_jobs_of_parts(log: SwfLog, parts: Sequence[tuple[int, Sequence[float]]]) -> int:
+def _add_jobs_of_parts(log: SwfLog, job_lines: array[int], parts: Sequence[tuple[int, Sequence[float]]]) -> int:
     """Add the lines with the status of a part for which there is no whole job; return the number of the others."""
-    whole_jobs = log.jobs.job_numbers() if parts else frozenset[int]()
+    whole_jobs = frozenset(log.jobs.job_numbers()) if parts else frozenset[int]()
     jobs = [(line, numbers) for line, numbers in parts if numbers[0] not in whole_jobs]
     for line, numbers in jobs:
-        _add(log, line, numbers)
-    log.problems.sort()
+        _add(log, job_lines, line, numbers)
     return len(parts) - len(jobs)
+
+
+def _distinct_jobs(log: SwfLog, job_lines: array[int]) -> LoggedJobs:
+    """Return the jobs without those whose number an earlier one has, which become problems."""
+    numbers = np.array(log.jobs.job_numbers())
+    first_rows = np.unique(numbers, return_index=True)[1]
+    if first_rows.size == numbers.size:
+        return log.jobs
+    for row in np.setdiff1d(np.arange(numbers.size), first_rows).tolist():
+        problem = f"{log.jobs[row].job_number}: duplicate: the first one counts"
+        log.problems.append(SwfProblem(job_lines[row], _field(1), problem))
+    return LoggedJobs(log.jobs[row] for row in np.sort(first_rows).tolist())
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
@@ -199,12 +219,18 @@ def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
         yield SwfProblem(0, "file", str(error))
 
 
-def _header(line: str, sizes: dict[str, int]) -> None:
+def _header(line: str, sizes: dict[str, int | None]) -> Iterator[SwfProblem]:
+    """Read a size of the machine; None: its value is invalid, which is a problem."""
     name, _, value = line[1:].partition(":")
-    words = value.split()
-    size = int(words[0][:_MAX_DIGITS]) if words and words[0].isdecimal() else 0
-    if name.strip() in _SIZES and size:
-        sizes[name.strip()] = size
+    name, text = name.strip(), next(iter(value.split()), "")
+    if name not in SIZES or text in _UNKNOWN_SIZES:
+        return
+    size = int(text[:_MAX_DIGITS]) if text.isdecimal() else None
+    if size is None:
+        yield SwfProblem(0, name, f"{text!r} is not a number")
+    elif sizes.get(name, size) != size:
+        yield SwfProblem(0, name, f"{size}: duplicate: the first one counts")
+    sizes.setdefault(name, size)
 
 
 def _job(numbers: Sequence[float]) -> LoggedJob | SwfProblem:
@@ -223,22 +249,26 @@ def _job(numbers: Sequence[float]) -> LoggedJob | SwfProblem:
     )  # fmt: skip
 
 
-def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
+def _numbers(line: str) -> Sequence[float] | SwfProblem:
     """Return the fields that this module reads; they are nearly always integers."""
+    fields = line.split()
     if len(fields) != _FIELDS:
         return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
-    try:
-        return [int(fields[column]) for column in _COLUMNS]
-    except ValueError:
-        pass
-    numbers: list[float] = []
-    for column in _COLUMNS:
+    if "_" not in line:  # Python reads 1_0 as 10
         try:
-            numbers.append(float(fields[column]))
+            return [int(fields[column]) for column in _COLUMNS]
         except ValueError:
-            return SwfProblem(0, _field(column + 1), f"{fields[column]!r} is not a number")
-        if not isfinite(numbers[-1]):
-            return _invalid(column + 1, numbers[-1])
+            pass
+    numbers: list[float] = []
+    for field in _NAMES:
+        text = fields[field - 1]
+        try:
+            number = float(text.replace("_", "?"))
+        except ValueError:
+            return SwfProblem(0, _field(field), f"{text!r} is not a number")
+        if not isfinite(number) or (field in _WHOLE and not number.is_integer()):
+            return _invalid(field, number)
+        numbers.append(number)
     return numbers
 
 

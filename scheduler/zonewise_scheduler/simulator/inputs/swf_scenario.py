@@ -40,13 +40,8 @@ def build_swf_scenario(log: SwfLog, fleet: Fleet, name: str, *, whole_nodes: boo
     pod_width = _smallest_node(fleet) if whole_nodes else 1
     pod_sets: dict[int, tuple[PodSet, ...]] = {}
     arrivals: list[Arrival] = []
-    numbers: set[int] = set()
     problems = [f"{name}: {job}" for job in log.problems]
     for job in (log.jobs[row] for row in log.jobs.by_submission()):
-        if job.job_number in numbers:
-            problems.append(f"{name}: job number {job.job_number}: duplicate: the first one counts")
-            continue
-        numbers.add(job.job_number)
         if job.processors not in pod_sets:
             pod_sets[job.processors] = _pod_sets(job.processors, pod_width)
         arrivals.append(_arrival(job, len(arrivals), pod_sets[job.processors]))

@@ -43,6 +43,19 @@ def test_a_size_of_thousands_of_digits_is_read_as_a_large_one() -> None:
     assert parse_swf([f"; MaxProcs: {'9' * 5000}"]).processors == 10**20 - 1
 
 
+@pytest.mark.parametrize("size", ["1,024", "4x8", "-8", "8.5"])
+def test_an_invalid_size_is_named_and_no_other_size_replaces_it(size: str) -> None:
+    log = parse_swf(["; MaxNodes: 4", f"; MaxProcs: {size}"])
+    assert log.processors is None
+    assert [str(problem) for problem in log.problems] == [f"line 2: MaxProcs: {size!r} is not a number"]
+
+
+def test_a_second_size_does_not_replace_the_first_one() -> None:
+    log = parse_swf(["; MaxProcs: 8", LINE, "; MaxProcs: 8", "; MaxProcs: 4"])
+    assert log.processors == 8
+    assert [str(problem) for problem in log.problems] == ["line 4: MaxProcs: 4: duplicate: the first one counts"]
+
+
 def test_unknown_values_are_not_zero() -> None:
     """Requested processors replace unknown ones; a job need not declare a run time."""
     log = parse_swf([line(f5=-1, f9=-1)])
@@ -69,15 +82,28 @@ def test_times_may_have_fractions() -> None:
         (line(f1="9" * 5000), "field 1 (job number): inf"),
         (line(f1=2**63), "field 1 (job number): 9.22337e+18"),
         (line(f12="-1e30"), "field 12 (user): -1e+30"),
+        (line(f1="7.5"), "field 1 (job number): 7.5"),
+        (line(f5="2.5"), "field 5 (allocated processors): 2.5"),
+        (line(f4="1_0"), "field 4 (run time): '1_0' is not a number"),
         ("7 100 20", "line: 3 fields rather than 18"),
         (LINE.strip() + " 1", "line: 19 fields rather than 18"),
         ("\0\ufffd", "line: 1 fields rather than 18"),
     ],
 )
 def test_a_damaged_line_is_named_and_no_other_is_lost(damaged: str, reported: str) -> None:
-    log = parse_swf([HEADER.splitlines()[0], LINE, damaged, LINE])
+    log = parse_swf([HEADER.splitlines()[0], LINE, damaged, line(f1=8)])
     assert [str(entry) for entry in log.problems] == [f"line 3: {reported}"]
-    assert list(log.jobs) == [JOB, JOB]
+    assert list(log.jobs) == [JOB, JOB._replace(job_number=8)]
+
+
+def test_of_jobs_with_the_same_number_the_first_one_counts() -> None:
+    log = parse_swf([line(f1=9), LINE, line(f1=9, f2=1), LINE, line(f1=8, f11=2), line(f1=8, f11=3)])
+    assert [job.job_number for job in log.jobs] == [9, 7, 8]
+    assert [str(problem) for problem in log.problems] == [
+        "line 3: field 1 (job number): 9: duplicate: the first one counts",
+        "line 4: field 1 (job number): 7: duplicate: the first one counts",
+        "line 6: field 1 (job number): 8: duplicate: the first one counts",
+    ]
 
 
 def test_parts_of_suspended_jobs_are_not_counted_twice() -> None:
@@ -104,9 +130,10 @@ def test_the_status_of_a_part_may_be_an_exit_code_of_a_whole_job() -> None:
     )
 )
 def test_no_damage_is_fatal(lines: list[str]) -> None:
-    """The jobs that are read can be simulated."""
+    """The jobs that are read can be simulated, and each has a number of its own."""
     log = parse_swf(lines)
-    assert log.jobs.count(JOB) >= lines.count(LINE)
+    assert LINE not in lines or JOB.job_number in log.jobs.job_numbers()
+    assert len(set(log.jobs.job_numbers())) == len(log.jobs)
     assert len(build_tasks(log.jobs)) == len(log.jobs)
 
 

@@ -89,7 +89,7 @@ def test_a_damaged_line_of_a_log_is_reported(file: Write) -> None:
     outcome = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
     assert len(outcome.arrivals) == 9
     assert outcome.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
-    assert "a.swf: job number 9: duplicate: the first one counts" in outcome.problems
+    assert "a.swf: line 21: field 1 (job number): 9: duplicate: the first one counts" in outcome.problems
 
 
 def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_option(file: Write) -> None:
