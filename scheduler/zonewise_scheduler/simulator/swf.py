@@ -204,10 +204,12 @@ def _distinct_jobs(log: SwfLog, job_lines: array[int]) -> LoggedJobs:
     first_rows = np.unique(numbers, return_index=True)[1]
     if first_rows.size == numbers.size:
         return log.jobs
-    for row in np.setdiff1d(np.arange(numbers.size), first_rows).tolist():
+    duplicates: list[int] = np.setdiff1d(np.arange(numbers.size), first_rows).tolist()
+    for row in duplicates:
         problem = f"{log.jobs[row].job_number}: duplicate: the first one counts"
         log.problems.append(SwfProblem(job_lines[row], _field(1), problem))
-    return LoggedJobs(log.jobs[row] for row in np.sort(first_rows).tolist())
+    distinct: list[int] = np.sort(first_rows).tolist()
+    return LoggedJobs(log.jobs[row] for row in distinct)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
