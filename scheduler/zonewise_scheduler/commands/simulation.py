@@ -86,5 +86,6 @@ def _write(trace: TraceInfo, results: Sequence[PolicyResult], arguments: Namespa
 def _draw(trace: TraceInfo, results: Sequence[PolicyResult], path: Path) -> None:
     first = results[0]
     compared = [(result.policy, result.history) for result in results] if len(results) > 1 else []
-    title, line = heading(trace.trace, first.history), "; ".join(caption(result) for result in results)
-    draw_plot(first.history, path, title=title, caption=line, compare=compared)
+    draw_plot(
+        first.history, path, title=heading(trace.trace, first.history), caption=caption(results), compare=compared
+    )

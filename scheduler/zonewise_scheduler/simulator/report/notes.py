@@ -26,10 +26,15 @@ def heading(name: str, history: History) -> str:
     return f"{name}: {', '.join([count_noun(len(history.jobs), 'job'), *_amounts(used)])}"
 
 
-def caption(result: PolicyResult) -> str:
-    """Return a result as the caption of a picture."""
-    mean, longest = format_durations([result.summary.wait_mean, result.summary.wait_max])
-    return f"{result.policy}: mean wait {mean}, longest {longest}"
+def caption(results: Sequence[PolicyResult]) -> str:
+    """Return the results as the caption of a picture; means share one unit, and so do the longest waits."""
+    summaries = [result.summary if result.summary.jobs else None for result in results]
+    means = format_durations([summary and summary.wait_mean for summary in summaries])
+    longest = format_durations([summary and summary.wait_max for summary in summaries])
+    return "; ".join(
+        f"{result.policy}: mean wait {mean}, longest {most}"
+        for result, mean, most in zip(results, means, longest, strict=True)
+    )
 
 
 def unfinished_jobs(history: History, outcome: JobOutcome) -> dict[int, str]:

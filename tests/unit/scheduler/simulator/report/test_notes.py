@@ -16,10 +16,17 @@ def test_the_heading_describes_the_simulation() -> None:
 
 
 def test_the_caption_describes_the_result() -> None:
-    actual = build_result(
-        "easy", policy_named("easy"), history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, run(7200, 7300)))
+    """Waits of several policies share a unit; without jobs, none is known."""
+    easy, fifo = (
+        build_result(
+            name, policy_named(name), history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, run(start, start + 9)))
+        )
+        for name, start in (("easy", 7200), ("fifo", 360_000))
     )
-    assert caption(actual) == "easy: mean wait 1.00 h, longest 2.00 h"
+    assert caption([easy]) == "easy: mean wait 60.0 min, longest 2.00 h"
+    assert caption([easy, fifo]) == "easy: mean wait 1.0 h, longest 2.0 h; fifo: mean wait 50.0 h, longest 100.0 h"
+    idle = build_result("idle", policy_named("easy"), history(job("a", 0, 1)))
+    assert caption([easy, idle]) == "easy: mean wait 60.0 min, longest 2.00 h; idle: mean wait -, longest -"
 
 
 def test_jobs_that_fit_nowhere() -> None:
