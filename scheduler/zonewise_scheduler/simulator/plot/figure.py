@@ -25,7 +25,7 @@ from zonewise_scheduler.simulator.plot.history_arrays import build_arrays
 from zonewise_scheduler.simulator.plot.resource_shares import group_equal_shares, job_widths, resource_capacity
 from zonewise_scheduler.simulator.plot.step_functions import queue_length
 from zonewise_scheduler.simulator.plot.time_panels import PlottedPolicy, TimeAxis, draw_queue_length, draw_utilisation
-from zonewise_scheduler.simulator.plot.time_units import axis_unit
+from zonewise_scheduler.simulator.plot.time_units import axis_unit, excerpt_unit, round_limits
 from zonewise_scheduler.simulator.plot.wait_panel import draw_waits_by_width
 
 if TYPE_CHECKING:
@@ -161,10 +161,13 @@ def _gantt_charts(
         excerpt_between(policy.table, usage, excerpt.begin, excerpt.end)
         for (policy, _), usage in zip(policies[1:], usages[1:], strict=True)
     ]
+    charted = [(policy, jobs, part) for (policy, jobs), part in zip(policies, excerpts, strict=True) if part.runs.size]
+    longest = max((float(policy.table.run_wait[part.runs].max()) for policy, _, part in charted), default=0.0)
+    limits = round_limits(longest, len(style.WAITS) - 1)
+    unit = excerpt_unit(excerpt.end - excerpt.begin, span.unit)
     return [
-        GanttChart(policy.table, jobs, origin, policy.name, resource, size, part, span.unit)
-        for (policy, jobs), part in zip(policies, excerpts, strict=True)
-        if part.runs.size
+        GanttChart(policy.table, jobs, origin, policy.name, resource, size, part, unit, limits)
+        for policy, jobs, part in charted
     ]
 
 
@@ -245,6 +248,7 @@ def _draw_policy_legend(figure: Figure, handles: Sequence[Line2D], columns: int,
 def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Sequence[Axes]) -> None:
     """Label times only below the last panel that shares them, and shade the time of the Gantt charts."""
     unit, end = spec.span.unit, spec.span.end / spec.span.unit.seconds
+    gantt_unit = spec.charts[0].unit if spec.charts else unit
     for panel in above:
         panel.set_xlim(0, end)
         panel.tick_params(labelbottom=panel is above[-1] and not spec.gantt_shows_whole_time)
@@ -255,5 +259,7 @@ def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Sequence
             )
     if not spec.charts:
         gantt_axes[0].set_xlim(0, end)
-    for panel in gantt_axes if spec.gantt_shows_whole_time else [above[-1], *gantt_axes]:
-        panel.set_xlabel(f"time since the first submission, {unit.name}", labelpad=2)
+    for panel in gantt_axes:
+        style.label_time_axis(panel, gantt_unit.name)
+    if not spec.gantt_shows_whole_time:
+        style.label_time_axis(above[-1], unit.name)

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from zonewise_scheduler.simulator.plot import style
 from zonewise_scheduler.simulator.plot.gantt_lanes import BarPiece, pack_lanes
 from zonewise_scheduler.simulator.plot.label_boxes import LabelBox, place_labels
-from zonewise_scheduler.simulator.plot.time_units import format_length, format_short, round_limits
+from zonewise_scheduler.simulator.plot.time_units import format_length, format_short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +53,8 @@ class GanttChart(NamedTuple):
     """Total capacity of the resource."""
     excerpt: Excerpt
     unit: TimeUnit
+    wait_limits: Sequence[float]
+    """Limits between the colours of waits, ascending; the same for all charts of a figure."""
 
 
 def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
@@ -60,9 +62,7 @@ def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
     excerpt, arrays = chart.excerpt, chart.table
     sizes = arrays.amount(chart.resource)[arrays.job]
     pieces = _packed_pieces(arrays, sizes, excerpt.runs, chart.capacity)
-    waits = arrays.start - arrays.submitted[arrays.job]
-    limits = round_limits(float(waits[excerpt.runs].max()), len(style.WAITS) - 1)
-    wait_classes = np.searchsorted(np.array(limits), waits, "right")
+    wait_classes = np.searchsorted(np.array(chart.wait_limits), arrays.run_wait, "right")
     handles = _draw_bars(axes, chart, pieces, wait_classes)
     axes.set_xlim(excerpt.begin / chart.unit.seconds, excerpt.end / chart.unit.seconds)
     top = max(1.0, *(piece.high / chart.capacity for piece in pieces))
@@ -80,7 +80,7 @@ def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
         )
     style.draw_title(axes, f"Gantt chart of {chart.name}" if chart.name else "Gantt chart")
     style.draw_footnote(axes, _note(excerpt))
-    style.draw_legend(axes, _colour_legend(limits, set(wait_classes[excerpt.runs].tolist())) + handles)
+    style.draw_legend(axes, _colour_legend(chart.wait_limits, set(wait_classes[excerpt.runs].tolist())) + handles)
 
 
 def _packed_pieces(arrays: HistoryArrays, sizes: Ints, runs: Ints, capacity: int) -> list[BarPiece]:
@@ -204,9 +204,9 @@ def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_
 
 def _note(excerpt: Excerpt) -> str:
     """Return a note on what the excerpt shows and leaves out."""
-    if excerpt.whole:
+    if excerpt.runs.size == excerpt.total:
         return ""
-    time = f"{format_length(excerpt.end - excerpt.begin)} about the longest queue"
+    time = "" if excerpt.whole else f"{format_length(excerpt.end - excerpt.begin)} about the longest queue: "
     if excerpt.runs.size == excerpt.runs_in_range:
-        return f"{time}: {excerpt.runs_in_range:,} of {excerpt.total:,} runs"
-    return f"{time}: the {excerpt.runs.size:,} widest of {excerpt.runs_in_range:,} runs"
+        return f"{time}{excerpt.runs_in_range:,} of {excerpt.total:,} runs"
+    return f"{time}the {excerpt.runs.size:,} widest of {excerpt.runs_in_range:,} runs"

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.history_arrays import Floats, HistoryArrays, Ints
     from zonewise_scheduler.simulator.plot.step_functions import StepFunction
 
-MAX_WHOLE_RUNS = 1500
-"""If there are no more runs than this, all are drawn."""
-MAX_EXCERPT_RUNS = 500
-"""Number of runs that are drawn, in a part of the time, if there are more."""
+MAX_RUNS = 1500
+"""If there are more runs than this, only those of a part of the time are drawn, and of these the widest."""
+EXCERPT_RUNS = 500
+"""Number of runs in this part, or more if it would be shorter than those that half of the usage comes from."""
 
 
 class Excerpt(NamedTuple):
@@ -37,24 +37,32 @@ class Excerpt(NamedTuple):
 def select_excerpt(arrays: HistoryArrays, sizes: Ints, queue: StepFunction) -> Excerpt:
     """Select the widest runs around the time of the longest queue, among the runs with a size (R) and a length."""
     rows = _drawable_runs(arrays, sizes)
-    if rows.size <= MAX_WHOLE_RUNS:
+    if rows.size <= MAX_RUNS:
         return Excerpt(0.0, arrays.last_time, rows, rows.size, rows.size)
     starts, ends = arrays.start[rows], np.sort(arrays.end[rows])
     middle = float(queue.times[np.argmax(queue.values)]) if queue.times.size else float(np.median(starts))
-    shortest = float(np.median(arrays.end[rows] - arrays.start[rows]))
-    half_width = _half_width(starts, ends, middle, shortest)
+    lengths = arrays.end[rows] - starts
+    few, many = (
+        _half_width(starts, ends, middle, float(np.median(lengths)), most) for most in (EXCERPT_RUNS, MAX_RUNS)
+    )
+    half_width = max(few, min(_weighted_median(lengths, sizes[rows] * lengths), many))
     begin, end = max(middle - half_width, 0.0), min(middle + half_width, arrays.last_time)
-    return excerpt_between(arrays, sizes, begin, end, MAX_EXCERPT_RUNS)
+    return excerpt_between(arrays, sizes, begin, end)
 
 
-def excerpt_between(
-    arrays: HistoryArrays, sizes: Ints, begin: float, end: float, most: int = MAX_WHOLE_RUNS
-) -> Excerpt:
+def excerpt_between(arrays: HistoryArrays, sizes: Ints, begin: float, end: float) -> Excerpt:
     """Select the widest runs between two times, among the runs with a size (R) and a length."""
     rows = _drawable_runs(arrays, sizes)
     rows_in_range = rows[(arrays.start[rows] < end) & (arrays.end[rows] > begin)]
-    widest = np.argsort(-sizes[rows_in_range], kind="stable")[:most]
+    widest = np.argsort(-sizes[rows_in_range], kind="stable")[:MAX_RUNS]
     return Excerpt(begin, end, rows_in_range[np.sort(widest)], rows_in_range.size, rows.size)
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    """Return the smallest value up to which the values have half of the weight."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(sums, sums[-1] / 2)]])
 
 
 def _drawable_runs(arrays: HistoryArrays, sizes: Ints) -> Ints:
@@ -63,8 +71,8 @@ def _drawable_runs(arrays: HistoryArrays, sizes: Ints) -> Ints:
     return rows[np.argsort(arrays.start[rows], kind="stable")]
 
 
-def _half_width(starts: Floats, ends: Floats, middle: float, shortest: float) -> float:
-    """Return the distance from the middle that covers up to MAX_EXCERPT_RUNS runs, but at least `shortest`.
+def _half_width(starts: Floats, ends: Floats, middle: float, shortest: float, most: int) -> float:
+    """Return the distance from the middle that covers up to `most` runs, but at least `shortest`.
 
     `starts` and `ends` are each sorted in ascending order.
     """
@@ -73,5 +81,5 @@ def _half_width(starts: Floats, ends: Floats, middle: float, shortest: float) ->
         half_width = (low + high) / 2
         started = np.searchsorted(starts, middle + half_width, "left")
         ended = np.searchsorted(ends, middle - half_width, "right")
-        low, high = (low, half_width) if started - ended > MAX_EXCERPT_RUNS else (half_width, high)
+        low, high = (low, half_width) if started - ended > most else (half_width, high)
     return low

@@ -54,6 +54,11 @@ class HistoryArrays(NamedTuple):
         """Return the time of the last event."""
         return max((float(times.max()) for times in (self.submitted, self.end) if times.size), default=0.0)
 
+    @property
+    def run_wait(self) -> Floats:
+        """Return the time from the submission of the job to the start of each run; R."""
+        return self.start - self.submitted[self.job]
+
     def resource_seconds(self, name: str) -> float:
         """Return the amount of a resource times seconds, summed over all runs."""
         return float(np.dot(self.amount(name)[self.job], self.end - self.start))

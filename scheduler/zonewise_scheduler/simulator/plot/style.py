@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator, StrMethodFormatter
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -143,6 +143,12 @@ def label_y_axis(axes: Axes, label: str) -> None:
     """Label the y axis at the same position in every panel."""
     axes.set_ylabel(printable(label))
     axes.yaxis.set_label_coords(-0.062, 0.5)
+
+
+def label_time_axis(axes: Axes, unit: str) -> None:
+    """Label the axis of times in a unit."""
+    axes.set_xlabel(f"time since the first submission, {unit}", labelpad=2, loc="left")  # footnotes are on the right
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
 def draw_empty_panel(axes: Axes, title: str, reason: str) -> None:

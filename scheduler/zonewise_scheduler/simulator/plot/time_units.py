@@ -34,6 +34,11 @@ def axis_unit(length: float) -> TimeUnit:
     return next((unit for unit in _UNITS if length >= 3 * unit.seconds), _UNITS[-1])
 
 
+def excerpt_unit(length: float, unit: TimeUnit) -> TimeUnit:
+    """Return the unit for a part of an axis: that of the whole axis, unless the part is too short for it."""
+    return unit if length >= unit.seconds / 2 else axis_unit(length)
+
+
 def format_length(length: float) -> str:
     """Return a length in seconds as a number with its unit."""
     unit = next((unit for unit in _UNITS if length >= 1.5 * unit.seconds), _UNITS[-1])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.histories import MACHINE, histories, history, job, run
-from zonewise_scheduler.simulator.plot.gantt_excerpt import MAX_EXCERPT_RUNS, MAX_WHOLE_RUNS, Excerpt, select_excerpt
+from zonewise_scheduler.simulator.plot.gantt_excerpt import EXCERPT_RUNS, MAX_RUNS, Excerpt, select_excerpt
 from zonewise_scheduler.simulator.plot.gantt_lanes import BarPiece, pack_lanes
 from zonewise_scheduler.simulator.plot.history_arrays import build_arrays
 from zonewise_scheduler.simulator.plot.step_functions import queue_length
@@ -92,11 +92,11 @@ def test_few_runs_are_all_shown() -> None:
 
 def test_of_many_runs_those_around_the_longest_queue_are_shown() -> None:
     """These are all runs in the shown interval, which is almost as long as the limit permits."""
-    jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_WHOLE_RUNS + 1)]
+    jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_RUNS + 1)]
     busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
     result = used(history(*jobs, *busy))
-    assert MAX_EXCERPT_RUNS - 6 <= result.runs.size == result.runs_in_range <= MAX_EXCERPT_RUNS
-    assert result.total == MAX_WHOLE_RUNS + 6
+    assert EXCERPT_RUNS - 6 <= result.runs.size == result.runs_in_range <= EXCERPT_RUNS
+    assert result.total == MAX_RUNS + 6
     assert not result.whole
     assert abs((result.begin + result.end) / 2 - 700) < 1
     table = build_arrays(history(*jobs, *busy))
@@ -104,7 +104,17 @@ def test_of_many_runs_those_around_the_longest_queue_are_shown() -> None:
 
 
 def test_of_too_many_simultaneous_runs_the_widest_are_shown() -> None:
-    jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_EXCERPT_RUNS)]
+    jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_RUNS)]
     result = used(history(*jobs))
-    assert (result.runs_in_range, result.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)
-    assert result.runs.tolist() == list(range(0, 5 * MAX_EXCERPT_RUNS, 5))
+    assert (result.runs_in_range, result.total) == (5 * MAX_RUNS, 5 * MAX_RUNS)
+    assert result.runs.tolist() == list(range(0, 5 * MAX_RUNS, 5))
+
+
+def test_the_time_is_long_enough_for_the_runs_with_most_of_the_usage() -> None:
+    """Of many runs at once, a part with few would show only parts of bars."""
+    long = [job(f"long {number}", 0, 9, run(10 * number, 10 * number + 3000)) for number in range(400)]
+    short = [job(f"short {number}", number, 1, run(number, number + 1)) for number in range(MAX_RUNS)]
+    busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
+    result = used(history(*long, *short, *busy))
+    assert EXCERPT_RUNS < result.runs.size == result.runs_in_range <= MAX_RUNS
+    assert result.end - result.begin > 1000

@@ -155,6 +155,27 @@ def test_of_many_jobs_a_part_is_drawn_and_the_picture_states_so(tmp_path: Path) 
     assert len(picture) < 700_000
 
 
+def test_a_short_part_of_a_long_time_has_its_own_unit(tmp_path: Path) -> None:
+    """In days, its ticks would differ in the fourth decimal, and matplotlib would write 46 days as an offset."""
+    jobs = [job(str(number), 4e6, 1, run(4e6 + number, 4e6 + number + 90)) for number in range(3000)]
+    printed = texts(svg(history(*jobs, job("first", 0, 1, run(0, 10)), capacity={"cpu": 900}), tmp_path))
+    assert {"time since the first submission, days", "time since the first submission, minutes"} <= set(printed)
+    assert "66,668" in printed
+    assert not [text for text in printed if text.startswith("+")]
+
+
+def test_of_too_many_runs_at_once_the_picture_states_how_many_are_drawn(tmp_path: Path) -> None:
+    jobs = [job(str(number), 0, 1, run(0, 100)) for number in range(1600)]
+    assert "the 1,500 widest of 1,600 runs" in texts(svg(history(*jobs, capacity={"cpu": 1600}), tmp_path))
+
+
+def test_a_colour_means_the_same_wait_in_all_charts(tmp_path: Path) -> None:
+    short, long = (history(job("a", 0, 8, run(wait, 9e5)), job("b", 0, 1, run(0, 9e5))) for wait in (5000, 400_000))
+    printed = texts(svg(short, tmp_path, compare=[("easy", short), ("fifo", long)]))
+    legend = [text for text in printed if text.startswith(("waited ", "<", "≥"))]
+    assert legend == ["waited < 10 h", "waited < 10 h", "≥ 3 d"]
+
+
 def test_the_charts_of_all_policies_have_the_same_time_axis(tmp_path: Path) -> None:
     other = history(job("x", 100, 8, run(150, 400)))
     printed = texts(svg(PREEMPTED, tmp_path, compare=[("easy", PREEMPTED), ("fifo", other)]))
