@@ -83,7 +83,7 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     if run is None and not problems:
         problems.append(f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: is missing, so the run time is unknown")
     valid = not problems
-    problems += (*result.problems, *(_unknown_fields(document.content) if is_job else ()))
+    problems += (*result.problems, *_uncounted_fields(content), *(_unknown_fields(document.content) if is_job else ()))
     if not valid or run is None:
         return None
     read = result.workload
@@ -127,6 +127,19 @@ def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetMani
         problems.append("spec: it has no pods: parallelism or completions is 0")
     spec = {"podSets": [pod_set.as_object()], "queueName": metadata.pairs("labels").get(QUEUE_LABEL)}
     return {"metadata": dict(metadata.obj), "spec": spec}, (pod_set,)
+
+
+def _uncounted_fields(workload: Json) -> list[str]:
+    """Return a problem for each object that adds requests to those of its pods' containers, and is not read here."""
+    problems: list[str] = []
+    for pod_set in FieldReader(workload, "", []).child("spec").children("podSets"):
+        spec = FieldReader(pod_set.child("template").child("spec").obj, "template.spec.", problems)
+        for claim in spec.children("resourceClaims"):
+            if claim.has("resourceClaimTemplateName"):
+                claim.report("resourceClaimTemplateName", "its devices do not count")
+        if spec.has("runtimeClassName"):
+            spec.report("runtimeClassName", "its overhead does not count")
+    return problems
 
 
 def _unknown_fields(job: Json) -> list[str]:

@@ -109,6 +109,24 @@ def test_a_job_and_its_workload_are_one() -> None:
     assert result.problems == ()
 
 
+def test_requests_that_other_objects_add_are_reported() -> None:
+    """On a cluster, these devices and the overhead count too. Devices that pods share do not."""
+    claims = [{"name": "own", "resourceClaimTemplateName": "two-gpus"}, {"name": "one", "resourceClaimName": "shared"}]
+    template = {"spec": {**CONTAINERS, "resourceClaims": claims, "runtimeClassName": "kata"}}
+    workload = obj("Workload", "w", {"podSets": [{"count": 1, "template": template}]})
+    workload["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
+    result = read(job("a", template=template), workload, job("b"), nodes="3x8")
+    assert len(result.arrivals) == 3
+    assert result.problems == tuple(
+        f"f.yaml: {label}: template.spec.{problem}"
+        for label in ("Job a", "Workload w")
+        for problem in (
+            "resourceClaims[0].resourceClaimTemplateName: its devices do not count: 'two-gpus'",
+            "runtimeClassName: its overhead does not count: 'kata'",
+        )
+    )
+
+
 def test_kinds_of_other_groups_are_ignored() -> None:
     """Jobs of Volcano and objects of unknown versions are not Kubernetes Jobs."""
     volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
