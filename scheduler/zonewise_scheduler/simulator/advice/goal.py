@@ -78,6 +78,8 @@ class Measurement(NamedTuple):
     jobs: int
     """Number of jobs that the goal counts."""
     met: bool
+    unstarted: int
+    """Number of jobs that never start, whether or not the goal counts them."""
 
 
 def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
@@ -99,14 +101,20 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
 
 def measure(goal: Goal, history: History) -> Measurement:
     """Return the goal's statistic for a history. Raises ValueError if the goal selects no job."""
-    waits = [inf if job.wait is None else job.wait for job in history.jobs if goal.selection.includes(job)]
+    waits: list[float] = []
+    unstarted = 0
+    for job in history.jobs:
+        wait = job.wait
+        unstarted += wait is None
+        if goal.selection.includes(job):
+            waits.append(inf if wait is None else wait)
     if not waits:
         group, name = goal.selection
         names = _names(group, history.jobs)
         known = f"write one of {first_names(names, MAX_NAMED)}" if names else "the trace names none"
         raise ValueError(f"no job of {group} {name}: {known}" if group else "the trace has no jobs")
-    wait = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
-    return Measurement(wait, len(waits), wait <= goal.bound)
+    statistic = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
+    return Measurement(statistic, len(waits), statistic <= goal.bound, unstarted)
 
 
 def order_statistic(values: Sequence[float], percent: float) -> float:

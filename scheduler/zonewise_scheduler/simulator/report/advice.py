@@ -10,7 +10,8 @@ The JSON document:
     smallest        the smallest value that meets the goal; null if no value of the search does
     neighboursThatMiss      values above it that miss the goal: outcomes are not monotone there
     meetsFrom       the value from which all simulated ones meet the goal; null if the highest misses it
-    curve           every simulated value, ascending: value, wait in seconds (null: forever), jobs, met
+    curve           every simulated value, ascending: value, wait in seconds (null: forever), jobs that the goal
+                    counts, met, unstarted: all jobs that never start
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.simulator.advice.curve import AdviceCurve, CurvePoint
 from zonewise_scheduler.simulator.advice.search import NEIGHBOURS
 from zonewise_scheduler.simulator.report.json_document import options_object
+from zonewise_scheduler.simulator.report.notes import count_noun
 from zonewise_scheduler.simulator.report.number_format import format_durations
 
 if TYPE_CHECKING:
@@ -57,9 +59,15 @@ def advice_sentences(advice: Advice) -> list[str]:
     setting, result = advice.setting, advice.result
     if result.smallest is None:
         lowest, highest = setting.text(min(result.measured)), setting.text(max(result.measured))
-        return [f"No simulated value from {lowest} to {highest} meets the goal."]
+        return [
+            f"No simulated value from {lowest} to {highest} meets the goal.",
+            *_unstarted(advice, max(result.measured)),
+        ]
     smallest = setting.text(result.smallest)
-    sentences = [f"The smallest value that meets the goal: {setting.name} {smallest}."]
+    sentences = [
+        f"The smallest value that meets the goal: {setting.name} {smallest}.",
+        *_unstarted(advice, result.smallest),
+    ]
     below = [position for position in result.measured if result.smallest - NEIGHBOURS <= position < result.smallest]
     if below:
         sentences.append(f"The next below miss it: {_values(setting, below)}.")
@@ -75,6 +83,13 @@ def advice_sentences(advice: Advice) -> list[str]:
     else:
         sentences.append("It is the highest value of the search.")
     return sentences
+
+
+def _unstarted(advice: Advice, position: int) -> list[str]:
+    """Return a sentence on jobs that never start with this value, since a goal may hold without them."""
+    jobs, value = advice.result.measured[position].unstarted, advice.setting.text(position)
+    verb = "starts" if jobs == 1 else "start"
+    return [f"With {advice.setting.name} {value}, {count_noun(jobs, 'job')} never {verb}."] if jobs else []
 
 
 def advice_document(advice: Advice) -> Object:
@@ -109,6 +124,7 @@ def advice_document(advice: Advice) -> Object:
                 "wait": measured.wait if isfinite(measured.wait) else None,
                 "jobs": measured.jobs,
                 "met": measured.met,
+                "unstarted": measured.unstarted,
             }
             for position, measured in result.measured.items()
         ],

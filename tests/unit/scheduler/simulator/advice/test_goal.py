@@ -59,6 +59,10 @@ def test_the_bound_itself_meets_the_goal() -> None:
     assert measure(parse_goal("longest wait of queue gpu <= 30", float), WAITS).jobs == 4
 
 
+def test_jobs_that_never_start_are_counted_even_if_the_goal_does_not_include_them() -> None:
+    assert measure(parse_goal("longest wait of queue gpu <= 30", float), WAITS)[2:] == (True, 1)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "p95", "p95 wait", "p0 wait <= 1h", "p00.0 wait <= 1", "p101 wait <= 1", "wait <= 1", "p95 wait < 1",

@@ -17,7 +17,7 @@ def search(meets: set[int], start: int = 3, ladder: list[int] = LADDER) -> Searc
 
     def evaluate(position: int) -> Measurement:
         simulated.append(position)
-        return Measurement(float(position), 1, position in meets)
+        return Measurement(float(position), 1, position in meets, 0)
 
     result = smallest_meeting(ladder, start, evaluate)
     assert len(simulated) == len(set(simulated))

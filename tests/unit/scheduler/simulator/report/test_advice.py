@@ -17,10 +17,10 @@ from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog
 
 SETTING = NodeCount(SwfLog(LoggedJobs(), 4, [], 0), policy_named(DEFAULT_POLICY), 4)
 MEASURED = {
-    2: Measurement(inf, 7, met=False),
-    3: Measurement(7200.0, 7, met=False),
-    4: Measurement(1800.0, 7, met=True),
-    5: Measurement(4000.0, 7, met=False),
+    2: Measurement(inf, 7, met=False, unstarted=3),
+    3: Measurement(7200.0, 7, met=False, unstarted=1),
+    4: Measurement(1800.0, 7, met=True, unstarted=0),
+    5: Measurement(4000.0, 7, met=False, unstarted=2),
 }
 
 
@@ -57,9 +57,14 @@ def test_neighbours_that_meet_the_goal_and_ends_of_the_search() -> None:
     assert advice_text(advice(5)).endswith("It is the highest value of the search.\n")
 
 
+def test_a_value_with_which_jobs_never_start() -> None:
+    """A goal may not count these jobs, or may hold without them."""
+    assert "processors 3.\nWith processors 3, 1 job never starts.\nThe next" in advice_text(advice(3))
+
+
 def test_no_value_meets_the_goal() -> None:
     text = advice_text(advice(None))
-    assert text.endswith("\n\nNo simulated value from 2 to 5 meets the goal.\n")
+    assert text.endswith("\n\nNo simulated value from 2 to 5 meets the goal.\nWith processors 5, 2 jobs never start.\n")
     assert "the smallest" not in text
 
 
@@ -71,7 +76,7 @@ def test_the_document() -> None:
     assert document["setting"] == {"name": "processors", "present": 4}
     assert (document["policy"], document["smallest"], document["neighboursThatMiss"]) == ("p", 4, [5])
     assert document["meetsFrom"] is None
-    assert document["curve"][0] == {"value": 2, "wait": None, "jobs": 7, "met": False}
+    assert document["curve"][0] == {"value": 2, "wait": None, "jobs": 7, "met": False, "unstarted": 3}
     assert [point["met"] for point in document["curve"]] == [False, False, True, False]
     empty: Any = json.loads("".join(render(advice_document(advice(None)))))
     assert empty["smallest"] is None
