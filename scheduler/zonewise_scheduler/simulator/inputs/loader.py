@@ -18,6 +18,7 @@ from zonewise_scheduler.simulator.inputs.job_file import is_job_file, read_job_f
 from zonewise_scheduler.simulator.inputs.kueue_generator import is_generator, read_generator
 from zonewise_scheduler.simulator.inputs.mixes import MIXES, build_mix
 from zonewise_scheduler.simulator.inputs.source_files import (
+    STANDARD_INPUT,
     InputError,
     is_directory,
     open_source,
@@ -73,6 +74,8 @@ def load_scenario(
     Raises InputError with file, field and value for an invalid source.
     """
     _check_numbers(jobs, seed)
+    if source == nodes == STANDARD_INPUT:
+        raise InputError("--nodes", "standard input is already the trace")
     exists = source_exists(source)
     if source in MIXES and not exists:
         _check_whole_nodes(whole_nodes=whole_nodes)

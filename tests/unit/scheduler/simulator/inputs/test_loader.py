@@ -422,3 +422,8 @@ def loaded_or_error(path: str, nodes: str | None = None) -> Scenario | SwfLog | 
     assert str(outcome).startswith(f"{outcome.where}: ")
     assert len(str(outcome)) > len(outcome.where) + 2
     return outcome
+
+
+def test_standard_input_is_read_once() -> None:
+    with pytest.raises(InputError, match="--nodes: standard input is already the trace"):
+        load_scenario("-", "-")
