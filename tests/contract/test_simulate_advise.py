@@ -125,7 +125,7 @@ def test_a_smaller_quota_of_another_queue(advising: Advising) -> None:
     arguments = (trace, "--advise", "quota:a", "--goal", "p50 wait of queue b <= 10s")
     printed = advising.run(*arguments)
     assert printed.out.splitlines()[-3:] == [
-        "The smallest value that meets the goal: quota of a, cpu 1.",
+        "The smallest simulated value that meets the goal: quota of a, cpu 1.",
         "It is the lowest value of the search.",
         "Starts are not monotone: above it 8, 16, 32, 64, 128, 256, 512 missed again.",
     ]
@@ -193,7 +193,7 @@ def test_files(advising: Advising, tmp_path: Path) -> None:
     arguments = ("--advise", "nodes", "--goal", "longest wait <= 100s")
     printed = advising.run(log, *arguments, "--plot", tmp_path / "a.svg", "--json", tmp_path / "a.json")
     assert (printed.status, printed.err) == (0, "")
-    assert "The smallest value that meets the goal: processors 2." in printed.out
+    assert "The smallest simulated value that meets the goal: processors 2." in printed.out
     assert "the smallest: 2" in (tmp_path / "a.svg").read_text()
     assert json.loads((tmp_path / "a.json").read_text())["smallest"] == 2
 

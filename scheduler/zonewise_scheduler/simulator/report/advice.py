@@ -7,7 +7,7 @@ The JSON document:
     policy          its name
     goal            text; statistic; group and name of the selected jobs, or ""; bound in seconds
     setting         name; present: its value in the trace, null if this is not a value of the search
-    smallest        the smallest value that meets the goal; null if no value of the search does
+    smallest        the smallest simulated value that meets the goal; null if none does
     neighboursThatMiss      values above it that miss the goal: outcomes are not monotone there
     meetsFrom       the value from which all simulated ones meet the goal; null if the highest misses it
     curve           every simulated value, ascending: value, wait in seconds (null: forever), jobs that the goal
@@ -65,7 +65,7 @@ def advice_sentences(advice: Advice) -> list[str]:
         ]
     smallest = setting.text(result.smallest)
     sentences = [
-        f"The smallest value that meets the goal: {setting.name} {smallest}.",
+        f"The smallest simulated value that meets the goal: {setting.name} {smallest}.",
         *_unstarted(advice, result.smallest),
     ]
     below = [position for position in result.measured if result.smallest - NEIGHBOURS <= position < result.smallest]

@@ -38,7 +38,7 @@ def test_a_table_of_every_value() -> None:
         "5 1.11 h missed",
     ]  # fmt: skip
     assert lines[8:] == [
-        "The smallest value that meets the goal: processors 4.",
+        "The smallest simulated value that meets the goal: processors 4.",
         "The next below miss it: 2, 3.",
         "Starts are not monotone: above it 5 missed again.",
     ]
