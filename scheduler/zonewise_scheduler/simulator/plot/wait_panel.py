@@ -37,7 +37,8 @@ def draw_waits_by_width(
     axes: Axes, figure: Figure, policies: Sequence[PlottedPolicy], job_widths: Sequence[Floats]
 ) -> None:
     """Draw quantiles of the waits of jobs with about equal widths, and each job if there are few."""
-    width_bins_ = width_bins(job_widths)
+    started_widths = [widths[~np.isnan(policy.table.wait)] for policy, widths in zip(policies, job_widths, strict=True)]
+    width_bins_ = width_bins(started_widths)
     groups_by_policy = [
         wait_groups(shares, policy.table.wait, width_bins_) for policy, shares in zip(policies, job_widths, strict=True)
     ]
@@ -55,7 +56,7 @@ def draw_waits_by_width(
         axes.plot(job_widths[0], waits, ".", ms=4, mew=0, color=style.BLUE, alpha=0.3, zorder=1)
     style.draw_title(axes, "Waits by width", _missing_points(policies, job_widths))
     style.draw_legend(axes, _candle_legend())
-    _set_width_axis(axes, width_bins_.begins, max(float(shares.max(initial=0)) for shares in job_widths))
+    _set_width_axis(axes, width_bins_.begins, max(float(widths.max(initial=0)) for widths in started_widths))
     _set_wait_axis(axes, max(1.0, *(float(group.waits[-1]) for groups in groups_by_policy for group in groups)))
 
 

@@ -169,6 +169,14 @@ def test_of_too_many_runs_at_once_the_picture_states_how_many_are_drawn(tmp_path
     assert "the 1,500 widest of 1,600 runs" in texts(svg(history(*jobs, capacity={"cpu": 1600}), tmp_path))
 
 
+def test_jobs_that_never_start_do_not_widen_the_axis_of_widths(tmp_path: Path) -> None:
+    jobs = [job("a", 0, 4, run(0, 9)), job("b", 0, 8, run(9, 20)), job("c", 0, 10**10, outcome="refused")]
+    printed = texts(svg(history(*jobs, capacity={"cpu": 8}), tmp_path))
+    assert "1 never started" in printed
+    assert {"50 %", "100 %"} <= set(printed)
+    assert not [text for text in printed if text.endswith("000 %")]
+
+
 def test_a_colour_means_the_same_wait_in_all_charts(tmp_path: Path) -> None:
     short, long = (history(job("a", 0, 8, run(wait, 9e5)), job("b", 0, 1, run(0, 9e5))) for wait in (5000, 400_000))
     printed = texts(svg(short, tmp_path, compare=[("easy", short), ("fifo", long)]))
