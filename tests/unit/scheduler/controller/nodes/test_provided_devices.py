@@ -1,0 +1,175 @@
+"""The devices that nodes provide for extended resources."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.controller.nodes.provided_devices import UNLIMITED, ProvidedDevices, extended_resources
+from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice, decode_slice
+from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode
+
+Json = dict[str, Any]
+
+RESOURCE, DRIVER = "example.com/gpu", "a.io"
+
+
+def device_class(name: str = "c", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Json:
+    metadata = {"name": name, "creationTimestamp": created}
+    return {"metadata": metadata, "spec": {"extendedResourceName": RESOURCE, **spec}}
+
+
+def new_slice(name: str, node: str, *devices: Json, pool: str = "", generation: int = 1, **spec: Any) -> ResourceSlice:
+    spec = {"pool": {"name": pool or node, "generation": generation, "resourceSliceCount": 1}, **spec}
+    spec |= {"nodeName": node} if node else {}
+    named = [{"name": f"{name}-{i}", **device} for i, device in enumerate(devices)]
+    obj = {"metadata": {"name": name}, "spec": {"driver": DRIVER, "devices": named, **spec}}
+    return decode_slice(json.dumps(obj).encode())
+
+
+def provided(*slices: ResourceSlice, node: str = "n", classes: tuple[Json, ...] = (device_class(),)) -> int:
+    """Return the number of devices of a node in rack a."""
+    devices = ProvidedDevices()
+    devices.set_resources(extended_resources(classes))
+    devices.end_listing()
+    for each in slices:
+        devices.observe_slice(each.name, each)
+    return count(devices, node)
+
+
+def count(devices: ProvidedDevices, node: str = "n", **allocatable: str) -> int:
+    obj = {"metadata": {"name": node, "labels": {"rack": "a"}}, "status": {"allocatable": allocatable}}
+    tracked = TrackedNode(node, json.dumps(obj), NodeHealth(True, 0.0), node)
+    after = json.loads(devices.with_devices(tracked).content)
+    return int(after["status"]["allocatable"].get(RESOURCE, 0))
+
+
+def test_a_node_provides_the_devices_of_its_slices() -> None:
+    slices = new_slice("s", "n", {}, {}), new_slice("t", "m", {})
+    assert provided(*slices) == 2
+    assert provided(*slices, node="m") == 1
+    assert provided(*slices, node="o") == 0
+    assert provided(*slices, classes=()) == 0
+
+
+def test_tainted_devices_do_not_count() -> None:
+    effects = ("NoSchedule", "NoExecute", "None")
+    assert provided(new_slice("s", "n", *({"taints": [{"key": "k", "effect": effect}]} for effect in effects))) == 1
+
+
+def test_only_devices_that_may_match_the_class_count() -> None:
+    selected = device_class(selectors=[{"cel": {"expression": f'device.attributes["{DRIVER}"].type == "gpu"'}}])
+    devices = [{"attributes": {"type": {"string": kind}}} for kind in ("gpu", "mig", "gpu")]
+    assert provided(new_slice("s", "n", *devices), classes=(selected,)) == 2
+
+
+def test_the_newest_generation_of_a_pool_counts() -> None:
+    """A generation that has no devices for the node does not replace an older one."""
+    old, new = new_slice("s", "n", {}, {}, {}, pool="p"), new_slice("t", "n", {}, pool="p", generation=2)
+    other = new_slice("u", "m", {}, pool="p", generation=3)
+    assert provided(old, new, other) == 1
+
+
+def test_devices_that_several_nodes_can_use_count_for_each() -> None:
+    terms = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
+    shared = new_slice("s", "", {}, {}, pool="p", nodeSelector={"nodeSelectorTerms": terms})
+    own = [{"nodeName": "n"}, {"allNodes": True}, {"nodeName": "m"}]
+    assert provided(shared) == provided(shared, node="m") == 2
+    assert provided(new_slice("s", "", *own, pool="p", perDeviceNodeSelection=True)) == 2
+
+
+def test_any_number_of_claims_can_share_some_devices() -> None:
+    assert provided(new_slice("s", "n", {}, {"allowMultipleAllocations": True})) == UNLIMITED
+
+
+def test_a_device_plugin_takes_precedence() -> None:
+    devices = ProvidedDevices()
+    devices.set_resources(extended_resources([device_class()]))
+    devices.end_listing()
+    devices.observe_slice("s", new_slice("s", "n", {}, {}))
+    assert count(devices, **{RESOURCE: "8"}) == 8
+    assert count(devices, **{RESOURCE: "0"}) == 2
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [
+        ([device_class("a"), device_class("b")], "a"),
+        ([device_class("a"), device_class("b", "2026-01-02T00:00:00Z")], "b"),
+        ([device_class("b"), device_class("a", "2025-01-02T00:00:00Z")], "b"),
+    ],
+)
+def test_the_newest_class_provides_a_resource(classes: list[Json], name: str) -> None:
+    assert [resource.device_class for resource in extended_resources(classes)] == [name]
+    assert [resource.device_class for resource in extended_resources(classes[::-1])] == [name]
+
+
+def test_a_class_without_a_resource_provides_none() -> None:
+    assert extended_resources([{"metadata": {"name": "c"}, "spec": {}}, {"metadata": {"name": "d"}}]) == ()
+
+
+def test_nothing_is_provided_before_all_slices_are_known() -> None:
+    devices = ProvidedDevices()
+    assert devices.set_resources(extended_resources([device_class()]))
+    devices.observe_slice("s", new_slice("s", "n", {}))
+    assert count(devices) == 0
+    assert devices.end_listing()
+    assert not devices.end_listing()
+    assert count(devices) == 1
+
+
+def test_changes_name_the_nodes_that_may_have_changed() -> None:
+    """A slice with a newer generation of a pool changes the nodes of its older slices."""
+    devices = ProvidedDevices()
+    assert devices.observe_slice("s", new_slice("s", "n", {}, pool="p")) == {"n"}
+    assert devices.observe_slice("t", new_slice("t", "m", {}, pool="p", generation=2)) == {"n", "m"}
+    assert devices.observe_slice("s", None) == {"n", "m"}
+    assert devices.observe_slice("t", new_slice("t", "o", {}, pool="q")) == {"m", "o"}
+    assert devices.observe_slice("u", new_slice("u", "", {}, pool="r", allNodes=True)) is None
+    assert devices.observe_slice("u", None) is None
+    assert devices.observe_slice("missing", None) == set()
+
+
+def counters(amounts: dict[str, int]) -> Json:
+    return {name: {"value": str(amount)} for name, amount in amounts.items()}
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["memory", "slices"]), st.integers(0, 4))
+CONSUMED = st.dictionaries(st.sampled_from(["gpu-0", "gpu-1"]), AMOUNTS, max_size=2)
+
+
+@given(st.lists(CONSUMED, max_size=6), st.dictionaries(st.sampled_from(["gpu-0", "gpu-1"]), AMOUNTS))
+def test_no_more_devices_can_be_allocated_than_count(
+    consumers: list[dict[str, dict[str, int]]], capacities: dict[str, dict[str, int]]
+) -> None:
+    """Counters that devices share bound the number of partitions. Sets of devices that fit are no larger."""
+    devices = [
+        {"consumesCounters": [{"counterSet": name, "counters": counters(each)} for name, each in consumed.items()]}
+        for consumed in consumers
+    ]
+    declared = [{"name": name, "counters": counters(each)} for name, each in capacities.items()]
+    slices = new_slice("s", "n", *devices), new_slice("t", "n", sharedCounters=declared)
+    most = max(
+        size
+        for size in range(len(consumers) + 1)
+        for chosen in combinations(consumers, size)
+        if all(
+            sum(consumed.get(name, {}).get(counter, 0) for consumed in chosen) <= capacity
+            for name, amounts in capacities.items()
+            for counter, capacity in amounts.items()
+        )
+    )
+    assert most <= provided(*slices) <= len(consumers)
+
+
+def test_partitions_of_a_device_share_its_counters() -> None:
+    """Seven slices allow at most seven partitions of one slice, whatever else the driver lists."""
+    sizes = [1] * 7 + [2] * 3 + [4, 7]
+    devices = [{"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": size})}]} for size in sizes]
+    declared = [{"name": "gpu", "counters": counters({"slices": 7})}]
+    assert provided(new_slice("s", "n", *devices), new_slice("t", "n", sharedCounters=declared)) == 7
