@@ -60,6 +60,10 @@ def _with_nomination(explanation: Explanation, state: PlannerState, workload: Wo
     head = Head(workload, queue)
     assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
     explanation = _with_shortages(explanation, snapshot, workload, assignment, targets)
+    if (failure := explanation.placement_failure) is not None:
+        classes = state.configuration.device_classes
+        provided = tuple((name, classes[name]) for name in failure.resources if name in classes)
+        explanation = explanation._replace(device_classes=provided)
     fits = assignment.representative_mode is FlavorAssignmentMode.FIT or bool(targets)
     if fits and not explanation.gated and (delayed := _delayed_reservation(state, head, assignment, targets, now)):
         explanation = explanation._replace(delayed_reservation=delayed, victims=())

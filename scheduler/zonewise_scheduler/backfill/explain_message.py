@@ -64,6 +64,7 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
     clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]
     if explanation.placement_failure is not None:
         clauses.append(_placement_failure(explanation.placement_failure))
+    clauses += [f"DeviceClass {name} provides {resource}" for resource, name in explanation.device_classes]
     if explanation.gated:
         clauses.append("would have to preempt: its preemption gate is closed")
     elif explanation.victims:

@@ -66,6 +66,8 @@ class Explanation(NamedTuple):
     unsuitable_flavors: tuple[UnsuitableFlavor, ...] = ()
     placement_failure: TopologyPlacementFailure | None = None
     """Why there is no topology assignment although there is quota."""
+    device_classes: tuple[tuple[str, str], ...] = ()
+    """The resources that limit its placement and that DeviceClasses provide, each with the name of the class."""
     gated: bool = False
     """Whether the workload would have to preempt but its preemption gate is closed."""
     victims: tuple[str, ...] = ()

@@ -6,7 +6,8 @@ The live queue and a replay drive the planner only with entries, so the same ent
     configure    clusterQueues, cohorts, resourceFlavors,         queues and flavors are replaced
                  localQueues, topologies: objects by list;
                  namespaces: labels by name;
-                 admissionChecks: objects; absent: any exists
+                 admissionChecks: objects; absent: any exists;
+                 deviceClasses: names by extended resource
     namespaces   changes: labels by name, null if deleted         labels of namespaces are changed
     nodes        changes: see NodeFeed                            nodes are changed
     submit       workload: an object                              it is pending, or inadmissible
@@ -26,6 +27,7 @@ Times are in seconds since 1970, on the controller's clock.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zonewise_scheduler.backfill import events
@@ -130,9 +132,17 @@ class PlannerFeed:
 
     # --- entries
 
-    def configure(self, objects: Mapping[str, Sequence[Json]], namespaces: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace queues, cohorts, flavors and topologies: objects by the entry's field names."""
-        self.apply({"entry": "configure", **objects, "namespaces": namespaces})
+    def configure(
+        self,
+        objects: Mapping[str, Sequence[Json]],
+        namespaces: Mapping[str, Mapping[str, str]],
+        device_classes: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Replace queues, cohorts, flavors and topologies: objects by the entry's field names.
+
+        `device_classes`: names of the DeviceClasses that provide extended resources, by resource.
+        """
+        self.apply({"entry": "configure", **objects, "namespaces": namespaces, "deviceClasses": dict(device_classes)})
 
     def change_namespaces(self, changes: Mapping[str, Mapping[str, str] | None]) -> None:
         """Replace the labels of namespaces, by name; None: the namespace was deleted."""
@@ -225,7 +235,12 @@ class PlannerFeed:
         self._topologies = {topology.name: topology.levels for topology in topologies if topology.levels}
         local_queues = self._read(entry, "localQueues", read_local_queue)
         configuration = QueueConfiguration(
-            tuple(cluster_queues), tuple(cohorts), self._flavors, tuple(local_queues), entry["namespaces"]
+            tuple(cluster_queues),
+            tuple(cohorts),
+            self._flavors,
+            tuple(local_queues),
+            entry["namespaces"],
+            entry.get("deviceClasses") or {},
         )
         if self._topologies != old_topologies or not events.change_local_queues(self.state, configuration):
             events.reconfigure(self.state, configuration, self._placements())

@@ -42,6 +42,8 @@ class QueueConfiguration(NamedTuple):
     """None: workloads are submitted to ClusterQueues, regardless of the LocalQueues they name."""
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     """Labels by namespace; None: every queue accepts any namespace."""
+    device_classes: Mapping[str, str] = {}
+    """Names of the DeviceClasses that provide extended resources, by resource."""
 
 
 def rebuild_snapshot(

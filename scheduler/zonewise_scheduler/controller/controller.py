@@ -17,7 +17,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.kube.resources import ADMISSION_CHECKS, PODS, WORKLOADS
+from zonewise_common.kube.resources import ADMISSION_CHECKS, PODS, RESOURCE_SLICES, WORKLOADS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.cluster_cache import ObjectCache, WorkloadIndex, object_version
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.node_view import NodeRevisions
+    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
@@ -154,6 +155,8 @@ class QueueController:
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
         """Record that all objects of a kind which existed at a resource version have been observed."""
         self.configuration.end_listing(resource)
+        if resource == RESOURCE_SLICES:
+            self._nodes.end_slice_listing()
         is_first = not self._objects.has_listed(resource)
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)
@@ -179,6 +182,10 @@ class QueueController:
     def observe_report(self, node: str, report: TrackedReport | None) -> None:
         """Record a NodeResourceTopology; None: it was deleted."""
         self._nodes.tracker.observe_report(node, report)
+
+    def observe_slice(self, name: str, new: ResourceSlice | None) -> None:
+        """Record a ResourceSlice; None: it was deleted."""
+        self._nodes.observe_slice(name, new)
 
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         """Record a pod; None: it was deleted."""
@@ -244,6 +251,7 @@ class QueueController:
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
         self._note_classes()
+        self._nodes.set_extended_resources(self.configuration.extended_resources)
         if self.configuration.feed_namespaces(self.feed):
             self._jobs.mark_unmanaged()
             self._planner.note_change()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.controller.controller import QueueController
+    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.status.reporter import StatusReporter
@@ -69,6 +70,13 @@ class ReportObservation(NamedTuple):
     report: TrackedReport | None
 
 
+class SliceObservation(NamedTuple):
+    """A ResourceSlice from a watch; None: it was deleted."""
+
+    name: str
+    slice: ResourceSlice | None
+
+
 class PodObservation(NamedTuple):
     """A pod from a watch; None: it was deleted."""
 
@@ -101,7 +109,17 @@ class Call(NamedTuple):
     result: Future[Any]
 
 
-Message = Observation | Listing | NodeObservation | ReportObservation | PodObservation | WriteEnded | Leadership | Call
+Message = (
+    Observation
+    | Listing
+    | NodeObservation
+    | ReportObservation
+    | SliceObservation
+    | PodObservation
+    | WriteEnded
+    | Leadership
+    | Call
+)
 T = TypeVar("T")
 
 
@@ -189,7 +207,7 @@ class ControllerLoop:
     def _handle(self, message: Message | None) -> None:
         try:
             match message:
-                case Observation() | Listing():
+                case Observation() | Listing() | SliceObservation():
                     self._observe(message)
                 case PodObservation(namespace, name, pod):
                     self._controller.observe_pod(namespace, name, pod)
@@ -213,9 +231,11 @@ class ControllerLoop:
         if self._reporter is not None and message.forecasts is not None:
             self._reporter.history = message.forecasts
 
-    def _observe(self, message: Observation | Listing) -> None:
+    def _observe(self, message: Observation | Listing | SliceObservation) -> None:
         if isinstance(message, Observation):
             self._controller.observe(message.key, message.obj, self._clock())
+        elif isinstance(message, SliceObservation):
+            self._controller.observe_slice(message.name, message.slice)
         else:
             self._controller.end_listing(message.resource, message.version, self._clock())
 

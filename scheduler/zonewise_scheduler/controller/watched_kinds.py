@@ -13,6 +13,7 @@ from zonewise_common.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     PODS,
+    RESOURCE_SLICES,
     WORKLOADS,
 )
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
@@ -23,9 +24,11 @@ from zonewise_scheduler.controller.loop import (
     Observation,
     PodObservation,
     ReportObservation,
+    SliceObservation,
 )
 from zonewise_scheduler.controller.nodes.group_members import decode_group
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_report
+from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.loop import Message
+    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
@@ -96,5 +100,21 @@ def watched_kinds(
     jobs = (adapter.resource for adapter in adapters if adapter.resource != JOBS)
     return WatchedKinds(
         [*objects_of(*RESOURCES, WORKLOADS, JOBS), nodes, pods],
-        [*objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS), reports, feature_groups],
+        [
+            *objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS),
+            reports,
+            _slices(put),
+            feature_groups,
+        ],
     )
+
+
+def _slices(put: Callable[[Message], object]) -> WatchedKind:
+    def put_slice(old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if (observed := new or old) is not None:
+            put(SliceObservation(observed.name, new))
+
+    def put_listing(version: int) -> None:
+        put(Listing(RESOURCE_SLICES, version))
+
+    return WatchedKind(RESOURCE_SLICES, decode_slice, put_slice, put_listing)

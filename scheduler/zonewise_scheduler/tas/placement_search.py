@@ -194,6 +194,7 @@ def explain_failure(
         str(failure),
         failure.level,
         failure.domain,
+        resources=tuple(failure.exclusions.resources),
     )
     names = [pod_set.name for pod_set in result.pod_sets]
     i = names.index(failure.pod_set) if failure.pod_set in names else 0

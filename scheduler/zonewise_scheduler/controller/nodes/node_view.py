@@ -12,6 +12,7 @@ from zonewise_scheduler.controller.nodes.idle_nodes import IdleNodes
 from zonewise_scheduler.controller.nodes.node_failures import closes_at, find_node_failures, tolerates_taints
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import PlacedPodSets, placement_of
+from zonewise_scheduler.controller.nodes.provided_devices import ProvidedDevices
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource
+    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
@@ -55,6 +58,11 @@ class NodeView:
         self.names_by_hostname: dict[str, str] = {}
         self._hostnames: dict[str, str] = {}
         self._nodes: dict[str, TrackedNode] = {}
+        self._devices = ProvidedDevices()
+        self._contents_with_devices: dict[str, str] = {}
+        """Contents of the nodes that provide devices of DeviceClasses, as the planner is fed them."""
+        self._stale: set[str] | None = set()
+        """Nodes whose devices may have changed; None: all of them."""
         self._infos: dict[str, NodeInfo | None] = {}
         """Nodes that were read, without their pods; None: a field is invalid."""
         self._checked_revision = -1
@@ -72,17 +80,57 @@ class NodeView:
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Record a Node; None: it was deleted."""
         self._set_hostname(name, None if node is None else node.hostname)
-        self.tracker.observe_node(name, node)
         previous = self._nodes.get(name)
         if previous is not None and (node is None or previous.content != node.content):
             self._infos.pop(name, None)
         self._closing.pop(name, None)
         if node is None:
             self._nodes.pop(name, None)
+            self._contents_with_devices.pop(name, None)
+            self.tracker.observe_node(name, None)
         else:
             self._nodes[name] = node
+            if previous is None or previous.content != node.content:
+                self._count_devices(name)
+            self._track(name)
             if (at := closes_at(node.health)) is not None:
                 self._closing[name] = at
+
+    def set_extended_resources(self, resources: tuple[ExtendedResource, ...]) -> None:
+        """Set the resources that DeviceClasses provide."""
+        if self._devices.set_resources(resources):
+            self._stale = None
+
+    def observe_slice(self, name: str, new: ResourceSlice | None) -> None:
+        """Record a ResourceSlice; None: it was deleted."""
+        changed = self._devices.observe_slice(name, new)
+        self._stale = None if changed is None or self._stale is None else self._stale | changed
+
+    def end_slice_listing(self) -> None:
+        """Record that all ResourceSlices have been observed."""
+        if self._devices.end_listing():
+            self._stale = None
+
+    def _count_devices(self, name: str) -> None:
+        node = self._nodes[name]
+        content = self._devices.with_devices(node).content
+        if content == node.content:
+            self._contents_with_devices.pop(name, None)
+        else:
+            self._contents_with_devices[name] = content
+
+    def _track(self, name: str) -> None:
+        node = self._nodes[name]
+        self.tracker.observe_node(name, node._replace(content=self._contents_with_devices.get(name, node.content)))
+
+    def _refresh_devices(self) -> None:
+        """Count the devices of the nodes again for which they may have changed."""
+        stale, self._stale = self._stale, set()
+        for name in self._nodes if stale is None else stale & self._nodes.keys():
+            before = self._contents_with_devices.get(name)
+            self._count_devices(name)
+            if self._contents_with_devices.get(name) != before:
+                self._track(name)
 
     def _set_hostname(self, name: str, hostname: str | None) -> None:
         """Set the hostname by which placements identify a node: its label, which may differ from its name."""
@@ -139,6 +187,7 @@ class NodeView:
 
     def feed(self, feed: PlannerFeed) -> bool:
         """Feed the planner what has changed, and return whether anything has."""
+        self._refresh_devices()
         changes = self.tracker.take_changes()
         if changes:
             feed.change_nodes(changes)

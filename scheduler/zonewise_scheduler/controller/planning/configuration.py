@@ -11,6 +11,7 @@ from zonewise_common.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -23,6 +24,7 @@ from zonewise_common.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from zonewise_scheduler.controller.cluster_cache import object_version, observed_labels, uid_of
+from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource, extended_resources
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
@@ -49,7 +51,7 @@ DEFAULT_QUEUE = "default"
 _CLASSES = (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
 RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
 _POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES)
-OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
+OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, DEVICE_CLASSES, *_POD_DEFAULTS)
 """Kinds that may be missing in a cluster, or that the controller may not be allowed to list."""
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
 _OWN_DOMAIN = "zonewise.dev/"
@@ -77,6 +79,8 @@ class ConfigurationObjects:
         self._pod_defaults: PodDefaults | None = None
         """None: it must be built again."""
         self._claim_templates_listed = False
+        self.extended_resources: tuple[ExtendedResource, ...] = ()
+        """The resources that DeviceClasses provide."""
         self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
         self.default_queues: frozenset[str] = frozenset()
         """Namespaces with a LocalQueue `default`. The set is replaced as a whole, so that other threads may read it."""
@@ -174,6 +178,7 @@ class ConfigurationObjects:
             feed.configure(
                 {field: self.objects(resource) for resource, field in _FIELDS.items()},
                 {obj["metadata"]["name"]: observed_labels(obj) for obj in self.objects(NAMESPACES)},
+                {resource.name: resource.device_class for resource in self.extended_resources},
             )
         return changed
 
@@ -189,6 +194,9 @@ class ConfigurationObjects:
         resource = key.resource
         if resource in _POD_DEFAULTS:
             self._pod_defaults = None
+        if resource == DEVICE_CLASSES:
+            before, self.extended_resources = self.extended_resources, extended_resources(self.objects(resource))
+            self._changed |= self.extended_resources != before
         if resource in OPTIONAL_RESOURCES:
             return
         if resource in _CLASSES:

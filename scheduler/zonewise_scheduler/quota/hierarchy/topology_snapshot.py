@@ -40,6 +40,8 @@ class TopologyPlacementFailure(NamedTuple):
     """A node that holds no fewer pods than any other, and whose kubelet would reject more."""
     kubelet_reason: str = ""
     """The shortage on that node: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
+    resources: tuple[str, ...] = ()
+    """The resources that limit the nodes without room for a pod."""
 
 
 class SentPods(NamedTuple):

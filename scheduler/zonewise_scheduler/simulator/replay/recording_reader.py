@@ -32,6 +32,7 @@ _FIELDS: dict[str, _FieldTypes] = {
         **dict.fromkeys(("clusterQueues", "cohorts", "resourceFlavors", "localQueues", "topologies"), list),
         "namespaces": dict,
         "admissionChecks": (list, type(None)),
+        "deviceClasses": (dict, type(None)),
     },
     "namespaces": {"changes": dict},
     "nodes": {"changes": list},

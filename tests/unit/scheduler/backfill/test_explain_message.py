@@ -37,6 +37,12 @@ def test_a_placement_failure_names_the_fullest_domain_and_a_node(failure: Topolo
     assert sentence(placement_failure=failure) == words
 
 
+def test_a_placement_failure_names_the_device_classes_of_the_missing_resources() -> None:
+    classes = (("example.com/gpu", "gpus"),)
+    words = "flavor gpus: 2 of 4 pods fit; DeviceClass gpus provides example.com/gpu"
+    assert sentence(placement_failure=PLACED, device_classes=classes) == words
+
+
 @pytest.mark.parametrize(
     ("shortage", "words"),
     [

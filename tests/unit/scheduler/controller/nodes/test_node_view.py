@@ -15,12 +15,15 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
+from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource
+from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode
 
 
@@ -69,6 +72,46 @@ def bound_pod(name: str, node: str, cpus: str, phase: str = "Running") -> bytes:
     return json.dumps(
         {"metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": {"phase": phase}}
     ).encode()
+
+
+def device_slice(node: str, devices: int) -> ResourceSlice:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "a.io", "nodeName": node, "pool": pool, "devices": [{"name": f"d{i}"} for i in range(devices)]}
+    return decode_slice(json.dumps({"metadata": {"name": node}, "spec": spec}).encode())
+
+
+def test_the_planner_is_fed_the_devices_that_nodes_provide() -> None:
+    """Only kube-scheduler can allocate them, so that a node has none of them for a binding."""
+    entries: list[Json] = []
+    feed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes(), entries.append)
+    view = NodeView()
+
+    def fed() -> dict[str, str | None]:
+        """Return the devices of the nodes that the planner is fed, by node."""
+        entries.clear()
+        view.feed(feed)
+        objects = {change["node"]: json.loads(change["object"]) for entry in entries for change in entry["changes"]}
+        return {name: obj["status"]["allocatable"].get("a.io/gpu") for name, obj in objects.items()}
+
+    for name in ("n", "m"):
+        view.observe_node(name, decode_node(ready_node(name, "4")))
+    view.observe_slice("n", device_slice("n", 2))
+    assert fed() == {"n": None, "m": None}
+    view.end_slice_listing()
+    assert fed() == {}
+    view.set_extended_resources((ExtendedResource("a.io/gpu", "gpus"),))
+    assert fed() == {"n": "2"}
+    info = view.node_info("n")
+    assert info is not None
+    assert info.allocatable.scalar_resources == ()
+    view.observe_slice("m", device_slice("m", 3))
+    view.observe_node("n", decode_node(ready_node("n", "8")))
+    assert fed() == {"n": "2", "m": "3"}
+    view.observe_slice("m", None)
+    view.observe_node("n", decode_node(ready_node("n", "8")))
+    assert fed() == {"m": None}
+    view.set_extended_resources(())
+    assert fed() == {"n": None}
 
 
 def test_the_info_of_a_node_has_the_requests_of_all_its_pods() -> None:

@@ -1,0 +1,104 @@
+"""Jobs of the live queue with an extended resource that a DeviceClass provides, beside the real kube-scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.e2e.cluster import running_scheduler
+from support.live_cluster import JOBS, KUEUE, LiveCluster, real_live_cluster
+from support.queue_objects import cluster_queue_spec
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
+DEVICES = "/apis/resource.k8s.io/v1"
+KIND = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"'
+
+
+@pytest.fixture
+def cluster() -> Iterator[LiveCluster]:
+    """Yield a cluster with four nodes, a queue that places pods on nodes, and kube-scheduler."""
+    with real_live_cluster(scheduled=False) as running:
+        running.add_nodes(4)
+        running.add_queue(64, topology=True)
+        spec = cluster_queue_spec({"cpu": "64", RESOURCE: "100"}, "all")
+        running.api.patch(f"{KUEUE}/clusterqueues/queue", {"spec": spec}).ok()
+        with running_scheduler(Path(running.flags[1]), running.directory):
+            yield running
+
+
+def create_class(cluster: LiveCluster) -> None:
+    spec = {"extendedResourceName": RESOURCE, "selectors": [{"cel": {"expression": KIND}}]}
+    cluster.api.post(f"{DEVICES}/deviceclasses", {"metadata": {"name": "gpus"}, "spec": spec}).ok()
+
+
+def create_slice(cluster: LiveCluster, node: str, kinds: dict[str, int]) -> None:
+    devices: list[Json] = [
+        {"name": f"{kind}-{i}", "attributes": {"type": {"string": kind}}}
+        for kind, count in kinds.items()
+        for i in range(count)
+    ]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+    cluster.api.post(f"{DEVICES}/resourceslices", {"metadata": {"name": node}, "spec": spec}).ok()
+
+
+def submit(cluster: LiveCluster, name: str, pods: int, gpus: int) -> None:
+    """Create a Job whose pods request devices."""
+    amounts = {"cpu": "1", RESOURCE: str(gpus)}
+    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    annotations = {"zonewise.dev/simulated-run-seconds": "3600"}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    template = {"metadata": {"annotations": annotations}, "spec": spec}
+    cluster.submit(name, pods=pods, template=template)
+
+
+def nodes_of(cluster: LiveCluster, name: str) -> list[str]:
+    """Return the nodes of a Job's running pods."""
+    return sorted(pod["spec"]["nodeName"] for pod in cluster.running_pods(name))
+
+
+def message_of(cluster: LiveCluster) -> str:
+    """Return why the only waiting Workload has no quota."""
+    conditions = [
+        condition
+        for workload in cluster.workloads()
+        for condition in workload.get("status", {}).get("conditions", ())
+        if condition["type"] == "QuotaReserved" and condition["status"] == "False"
+    ]
+    return conditions[0]["message"] if conditions else ""
+
+
+def test_a_gang_gets_the_nodes_whose_slices_have_its_devices(cluster: LiveCluster) -> None:
+    """Other devices of the driver do not match the class; kube-scheduler allocates claims for all pods."""
+    create_class(cluster)
+    create_slice(cluster, "node-1", {"gpu": 4, "mig": 8})
+    create_slice(cluster, "node-2", {"mig": 8})
+    create_slice(cluster, "node-3", {"gpu": 2})
+    with cluster.controller():
+        submit(cluster, "gang", 3, 2)
+        eventually(lambda: nodes_of(cluster, "gang") == ["node-1", "node-1", "node-3"])
+        submit(cluster, "next", 1, 1)
+        eventually(lambda: f'excluded: resource "{RESOURCE}": 4; DeviceClass gpus provides' in message_of(cluster))
+        cluster.api.delete(f"{JOBS}/gang", propagationPolicy="Background").ok()
+        eventually(lambda: not cluster.is_held("next"))
+
+
+def test_a_gang_waits_for_slices_and_a_class(cluster: LiveCluster) -> None:
+    create_class(cluster)
+    with cluster.controller():
+        submit(cluster, "gang", 2, 1)
+        eventually(lambda: f"DeviceClass gpus provides {RESOURCE}" in message_of(cluster))
+        cluster.api.delete(f"{DEVICES}/deviceclasses/gpus").ok()
+        eventually(lambda: message_of(cluster) and "DeviceClass" not in message_of(cluster))
+        create_slice(cluster, "node-2", {"gpu": 1})
+        create_slice(cluster, "node-0", {"gpu": 1})
+        create_class(cluster)
+        eventually(lambda: nodes_of(cluster, "gang") == ["node-0", "node-2"])
