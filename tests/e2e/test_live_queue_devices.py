@@ -11,6 +11,7 @@ from support.e2e.cluster import running_scheduler
 from support.live_cluster import JOBS, KUEUE, LiveCluster, real_live_cluster
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ def cluster() -> Iterator[LiveCluster]:
     with real_live_cluster(scheduled=False) as running:
         running.add_nodes(4)
         running.add_queue(64, topology=True)
-        spec = cluster_queue_spec({"cpu": "64", RESOURCE: "100"}, "all")
+        spec = cluster_queue_spec({"cpu": "64", RESOURCE: "100", f"{DEVICE_CLASS}gpus": "100"}, "all")
         running.api.patch(f"{KUEUE}/clusterqueues/queue", {"spec": spec}).ok()
         with running_scheduler(Path(running.flags[1]), running.directory):
             yield running
@@ -50,12 +51,12 @@ def create_slice(cluster: LiveCluster, node: str, kinds: dict[str, int]) -> None
     cluster.api.post(f"{DEVICES}/resourceslices", {"metadata": {"name": node}, "spec": spec}).ok()
 
 
-def submit(cluster: LiveCluster, name: str, pods: int, gpus: int) -> None:
-    """Create a Job whose pods request devices."""
-    amounts = {"cpu": "1", RESOURCE: str(gpus)}
+def submit(cluster: LiveCluster, name: str, pods: int, gpus: int, **fields: Any) -> None:
+    """Create a Job whose pods request devices; `fields`: further fields of the pods' spec."""
+    amounts = {"cpu": "1", **({RESOURCE: str(gpus)} if gpus else {})}
     container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     annotations = {"zonewise.dev/simulated-run-seconds": "3600"}
-    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container], **fields}
     template = {"metadata": {"annotations": annotations}, "spec": spec}
     cluster.submit(name, pods=pods, template=template)
 
@@ -88,7 +89,7 @@ def test_a_gang_gets_the_nodes_whose_slices_have_its_devices(cluster: LiveCluste
         submit(cluster, "next", 1, 1)
         eventually(lambda: f'excluded: resource "{RESOURCE}": 4; DeviceClass gpus provides' in message_of(cluster))
         cluster.api.delete(f"{JOBS}/gang", propagationPolicy="Background").ok()
-        eventually(lambda: not cluster.is_held("next"))
+        eventually(lambda: len(nodes_of(cluster, "next")) == 1)
 
 
 def test_a_gang_waits_for_slices_and_a_class(cluster: LiveCluster) -> None:
@@ -102,3 +103,19 @@ def test_a_gang_waits_for_slices_and_a_class(cluster: LiveCluster) -> None:
         create_slice(cluster, "node-0", {"gpu": 1})
         create_class(cluster)
         eventually(lambda: nodes_of(cluster, "gang") == ["node-0", "node-2"])
+
+
+def test_a_gang_with_claims_gets_the_nodes_whose_slices_have_its_devices(cluster: LiveCluster) -> None:
+    create_class(cluster)
+    create_slice(cluster, "node-1", {"mig": 8})
+    create_slice(cluster, "node-2", {"gpu": 4})
+    create_slice(cluster, "node-3", {"gpu": 2})
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 2}}]
+    template = {"metadata": {"name": "two"}, "spec": {"spec": {"devices": {"requests": requests}}}}
+    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaimtemplates", template).ok()
+    with cluster.controller():
+        claims = [{"name": "gpus", "resourceClaimTemplateName": "two"}]
+        submit(cluster, "gang", 3, 0, resourceClaims=claims)
+        eventually(lambda: nodes_of(cluster, "gang") == ["node-2", "node-2", "node-3"])
+        submit(cluster, "next", 1, 0, resourceClaims=claims)
+        eventually(lambda: f'excluded: resource "{DEVICE_CLASS}gpus": 4' in message_of(cluster))

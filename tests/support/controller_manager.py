@@ -23,6 +23,7 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
     "disruption-controller",
     "clusterrole-aggregation-controller",
+    "resourceclaim-controller",
 )
 
 

@@ -251,7 +251,7 @@ class QueueController:
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
         self._note_classes()
-        self._nodes.set_extended_resources(self.configuration.extended_resources)
+        self._nodes.set_device_resources(self.configuration.device_resources)
         if self.configuration.feed_namespaces(self.feed):
             self._jobs.mark_unmanaged()
             self._planner.note_change()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource
+    from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource
     from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
@@ -96,8 +96,8 @@ class NodeView:
             if (at := closes_at(node.health)) is not None:
                 self._closing[name] = at
 
-    def set_extended_resources(self, resources: tuple[ExtendedResource, ...]) -> None:
-        """Set the resources that DeviceClasses provide."""
+    def set_device_resources(self, resources: tuple[DeviceResource, ...]) -> None:
+        """Set the resources of all DeviceClasses."""
         if self._devices.set_resources(resources):
             self._stale = None
 

@@ -1,14 +1,15 @@
 """How many devices of DeviceClasses each node provides at most, according to the ResourceSlices.
 
-A node that has no device plugin for an extended resource may provide it through a DeviceClass (KEP-5004). Then
-kube-scheduler allocates devices of ResourceSlices. The number of these devices bounds the pods on the node:
+A pod requests devices of a class through a claim. On nodes without a device plugin, the class may also provide an
+extended resource (KEP-5004). In both cases, kube-scheduler allocates devices of ResourceSlices. Their number bounds the
+pods on the node:
 
 | what kube-scheduler considers | here |
 |---|---|
 | CEL selectors of the class | their readable part (device_selectors.py) |
 | node selection of slices and devices | exact; devices that several nodes can use count for each |
 | generation of a pool | the newest with devices for the node |
-| taints of devices | those of ResourceSlices; a pod cannot tolerate them, since its request is not a claim |
+| taints of devices | those of ResourceSlices; only claims can tolerate them |
 | counters that devices share | each counter of a set limits the devices that take from it |
 | devices that several claims share | unlimited |
 | incomplete and invalid pools, taint rules | not considered |
@@ -29,6 +30,7 @@ import msgspec
 from zonewise_common.k8s.fields import FieldError, object_in, quantities_in
 from zonewise_common.k8s.quantity import parse_milli_value
 from zonewise_scheduler.controller.nodes.device_selectors import device_requirements
+from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,29 +44,34 @@ UNLIMITED = 1 << 40
 """Number of devices of a node with a device that any number of claims can share."""
 
 
-class ExtendedResource(NamedTuple):
-    """An extended resource that a DeviceClass provides on nodes without a device plugin for it."""
+class DeviceResource(NamedTuple):
+    """A resource that counts the devices of a DeviceClass: its own name with a prefix, or its extended resource."""
 
     name: str
     device_class: str
     requirements: tuple[DeviceRequirement, ...] = ()
     """Necessary conditions on its devices."""
+    tolerant: bool = False
+    """Whether requests may tolerate taints of devices."""
 
 
-def extended_resources(classes: Iterable[Json]) -> tuple[ExtendedResource, ...]:
-    """Return the resources that DeviceClasses provide, sorted by name.
+def device_resources(classes: Iterable[Json]) -> tuple[DeviceResource, ...]:
+    """Return the resources of DeviceClasses, sorted by name.
 
-    Of several classes for one resource, the newest counts, and of equally new ones the first by name
+    Of several classes for one extended resource, the newest counts, and of equally new ones the first by name
     (extendedresourcecache.go updateResourceName2class).
     """
-    resources: dict[str, ExtendedResource] = {}
+    resources: dict[str, DeviceResource] = {}
     by_age = sorted(classes, key=lambda obj: obj["metadata"]["name"], reverse=True)
     for obj in sorted(by_age, key=lambda obj: str(obj["metadata"].get("creationTimestamp", ""))):
         spec: Json = obj.get("spec") or {}
-        if name := spec.get("extendedResourceName"):
-            cels: list[Json] = [each.get("cel") or {} for each in spec.get("selectors") or ()]
-            requirements = device_requirements(str(cel.get("expression", "")) for cel in cels)
-            resources[name] = ExtendedResource(name, obj["metadata"]["name"], requirements)
+        cels: list[Json] = [each.get("cel") or {} for each in spec.get("selectors") or ()]
+        requirements = device_requirements(str(cel.get("expression", "")) for cel in cels)
+        device_class: str = obj["metadata"]["name"]
+        own_name = f"{DEVICE_CLASS}{device_class}"
+        resources[own_name] = DeviceResource(own_name, device_class, requirements, tolerant=True)
+        if extended := spec.get("extendedResourceName"):
+            resources[extended] = DeviceResource(extended, device_class, requirements)
     return tuple(resources[name] for name in sorted(resources))
 
 
@@ -72,7 +79,7 @@ class ProvidedDevices:
     """The ResourceSlices of all nodes, and the devices of DeviceClasses in them. See the module docstring."""
 
     def __init__(self) -> None:
-        self.resources: tuple[ExtendedResource, ...] = ()
+        self.resources: tuple[DeviceResource, ...] = ()
         self._listed = False
         self._slices: dict[str, ResourceSlice] = {}
         self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
@@ -82,7 +89,7 @@ class ProvidedDevices:
         self._shared: set[str] = set()
         """Names of the other slices."""
 
-    def set_resources(self, resources: tuple[ExtendedResource, ...]) -> bool:
+    def set_resources(self, resources: tuple[DeviceResource, ...]) -> bool:
         """Set the resources of all DeviceClasses; return whether the devices of nodes may have changed."""
         changed = self.resources != resources
         self.resources = resources
@@ -150,7 +157,7 @@ class ProvidedDevices:
                 each for generation, content in slices if generation == newest for each in content.shared_counters
             ]
             for resource in self.resources:
-                matching = [device for device in devices if _may_match(device, driver, resource.requirements)]
+                matching = [device for device in devices if _may_match(device, driver, resource)]
                 counts[resource.name] += _max_devices(matching, counters)
         return counts
 
@@ -161,8 +168,10 @@ def _devices_of_node(content: SliceContent, node: str, labels: Mapping[str, str]
     return content.devices if content.selects(node, labels) else []
 
 
-def _may_match(device: Device, driver: str, requirements: Iterable[DeviceRequirement]) -> bool:
-    return not device.is_tainted and all(each.allows(driver, device.values) for each in requirements)
+def _may_match(device: Device, driver: str, resource: DeviceResource) -> bool:
+    if device.is_tainted and not resource.tolerant:
+        return False
+    return all(each.allows(driver, device.values) for each in resource.requirements)
 
 
 def _max_devices(devices: Sequence[Device], counter_sets: Iterable[CounterSet]) -> int:

@@ -19,12 +19,13 @@ from zonewise_common.kube.resources import (
     PROVISIONING_REQUEST_CONFIGS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
 )
 from zonewise_scheduler.controller.cluster_cache import object_version, observed_labels, uid_of
-from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource, extended_resources
+from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource, device_resources
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
@@ -53,6 +54,7 @@ RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
 _POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES)
 OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, DEVICE_CLASSES, *_POD_DEFAULTS)
 """Kinds that may be missing in a cluster, or that the controller may not be allowed to list."""
+_DEVICES = frozenset({RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES})
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
 _OWN_DOMAIN = "zonewise.dev/"
 """Domain of the annotations of queues that have an effect: on walltimes, bindings and deadlines."""
@@ -78,9 +80,10 @@ class ConfigurationObjects:
         self.priority_classes = PriorityClasses()
         self._pod_defaults: PodDefaults | None = None
         """None: it must be built again."""
-        self._claim_templates_listed = False
-        self.extended_resources: tuple[ExtendedResource, ...] = ()
-        """The resources that DeviceClasses provide."""
+        self._listed: set[Resource] = set()
+        """Kinds of _DEVICES that have been listed completely, at least once."""
+        self.device_resources: tuple[DeviceResource, ...] = ()
+        """The resources of all DeviceClasses."""
         self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
         self.default_queues: frozenset[str] = frozenset()
         """Namespaces with a LocalQueue `default`. The set is replaced as a whole, so that other threads may read it."""
@@ -105,8 +108,8 @@ class ConfigurationObjects:
 
     def end_listing(self, resource: Resource) -> None:
         """Record that all objects of a kind have been observed. Without any listing, the kind cannot be read."""
-        if resource == RESOURCE_CLAIM_TEMPLATES and not self._claim_templates_listed:
-            self._claim_templates_listed = True
+        if resource in _DEVICES and resource not in self._listed:
+            self._listed.add(resource)
             self._pod_defaults = None
 
     def written(self, key: ObjectKey, obj: Json) -> bool:
@@ -151,7 +154,10 @@ class ConfigurationObjects:
             for obj in self.objects(RESOURCE_CLAIM_TEMPLATES):
                 templates.setdefault(obj["metadata"]["namespace"], {})[obj["metadata"]["name"]] = obj.get("spec") or {}
             self._pod_defaults = PodDefaults(
-                runtime_classes, ranges, templates if self._claim_templates_listed else None
+                runtime_classes,
+                ranges,
+                templates if RESOURCE_CLAIM_TEMPLATES in self._listed else None,
+                places_devices=self._listed >= {DEVICE_CLASSES, RESOURCE_SLICES},
             )
         return self._pod_defaults
 
@@ -178,7 +184,7 @@ class ConfigurationObjects:
             feed.configure(
                 {field: self.objects(resource) for resource, field in _FIELDS.items()},
                 {obj["metadata"]["name"]: observed_labels(obj) for obj in self.objects(NAMESPACES)},
-                {resource.name: resource.device_class for resource in self.extended_resources},
+                {each.name: each.device_class for each in self.device_resources if not each.tolerant},
             )
         return changed
 
@@ -195,8 +201,8 @@ class ConfigurationObjects:
         if resource in _POD_DEFAULTS:
             self._pod_defaults = None
         if resource == DEVICE_CLASSES:
-            before, self.extended_resources = self.extended_resources, extended_resources(self.objects(resource))
-            self._changed |= self.extended_resources != before
+            before, self.device_resources = self.device_resources, device_resources(self.objects(resource))
+            self._changed |= self.device_resources != before
         if resource in OPTIONAL_RESOURCES:
             return
         if resource in _CLASSES:

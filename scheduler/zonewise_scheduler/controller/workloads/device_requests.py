@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
-from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS
+from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS, PLACED_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 
-def with_device_requests(workload: Json, templates: Mapping[str, Json] | None) -> Json:
+def with_device_requests(workload: Json, templates: Mapping[str, Json] | None, *, placed: bool = False) -> Json:
     """Return a Workload with the devices of its pods; the same Workload if they request none. Raises FieldError.
 
     `templates`: the ResourceClaimTemplates of its namespace by name; None: they cannot be read. A claim that cannot be
-    counted counts nothing.
+    counted counts nothing. `placed`: placements count the devices too.
     """
     if templates is None:
         return workload
@@ -35,7 +35,8 @@ def with_device_requests(workload: Json, templates: Mapping[str, Json] | None) -
     if not any(devices):
         return workload
     counted = [
-        {**pod_set, DEVICE_REQUESTS: each} if each else pod_set for pod_set, each in zip(pod_sets, devices, strict=True)
+        {**pod_set, DEVICE_REQUESTS: each, PLACED_DEVICES: placed} if each else pod_set
+        for pod_set, each in zip(pod_sets, devices, strict=True)
     ]
     return {**workload, "spec": {**spec, "podSets": counted}}
 

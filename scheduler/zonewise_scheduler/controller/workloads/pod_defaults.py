@@ -49,6 +49,8 @@ class PodDefaults(NamedTuple):
     """LimitRanges by namespace."""
     claim_templates: Mapping[str, Mapping[str, Json]] | None = None
     """ResourceClaimTemplates by namespace and name; None: they cannot be read."""
+    places_devices: bool = False
+    """Whether the devices of nodes are known, so that placements count them."""
 
     def claim_templates_of(self, namespace: str) -> Mapping[str, Json] | None:
         """Return the ResourceClaimTemplates of a namespace by name; None: they cannot be read."""
@@ -73,7 +75,7 @@ def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
 
 def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str], bool]:
     """Return a function that returns whether the defaults of a namespace's pods may have changed."""
-    if before.runtime_classes != after.runtime_classes:
+    if before.runtime_classes != after.runtime_classes or before.places_devices != after.places_devices:
         return lambda _namespace: True
     return lambda namespace: (
         before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
@@ -83,7 +85,8 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
 
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same Workload if nothing is added. Raises FieldError."""
-    workload = with_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
+    templates = defaults.claim_templates_of(_namespace(workload))
+    workload = with_device_requests(workload, templates, placed=defaults.places_devices)
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 DEVICE_REQUESTS = "deviceRequests"
 """Field of a pod set that only the planner sees: number of devices of each pod by DeviceClass."""
+PLACED_DEVICES = "placedDevices"
+"""Field of a pod set that only the planner sees: whether its placement counts these devices on nodes."""
 IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
 
@@ -239,6 +241,8 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         devices = reader.child(DEVICE_REQUESTS)
         claimed = {device_class: devices.count(device_class) or 0 for device_class in devices.obj}
         counted = resources.counted_requests(with_claimed_devices(thousandths, claimed))
+        if reader.flag(PLACED_DEVICES, default=False):
+            on_node = with_claimed_devices(on_node, claimed)
         pod_set = PodSet(
             name,
             count,

@@ -15,7 +15,7 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
-from zonewise_scheduler.controller.nodes.provided_devices import ExtendedResource
+from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource
 from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
@@ -99,7 +99,7 @@ def test_the_planner_is_fed_the_devices_that_nodes_provide() -> None:
     assert fed() == {"n": None, "m": None}
     view.end_slice_listing()
     assert fed() == {}
-    view.set_extended_resources((ExtendedResource("a.io/gpu", "gpus"),))
+    view.set_device_resources((DeviceResource("a.io/gpu", "gpus"),))
     assert fed() == {"n": "2"}
     info = view.node_info("n")
     assert info is not None
@@ -110,7 +110,7 @@ def test_the_planner_is_fed_the_devices_that_nodes_provide() -> None:
     view.observe_slice("m", None)
     view.observe_node("n", decode_node(ready_node("n", "8")))
     assert fed() == {"m": None}
-    view.set_extended_resources(())
+    view.set_device_resources(())
     assert fed() == {"n": None}
 
 

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.controller.nodes.provided_devices import UNLIMITED, ProvidedDevices, extended_resources
+from zonewise_scheduler.controller.nodes.provided_devices import (
+    UNLIMITED,
+    DeviceResource,
+    ProvidedDevices,
+    device_resources,
+)
 from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice, decode_slice
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode
 
@@ -32,21 +37,23 @@ def new_slice(name: str, node: str, *devices: Json, pool: str = "", generation: 
     return decode_slice(json.dumps(obj).encode())
 
 
-def provided(*slices: ResourceSlice, node: str = "n", classes: tuple[Json, ...] = (device_class(),)) -> int:
+def provided(
+    *slices: ResourceSlice, node: str = "n", classes: tuple[Json, ...] = (device_class(),), resource: str = RESOURCE
+) -> int:
     """Return the number of devices of a node in rack a."""
     devices = ProvidedDevices()
-    devices.set_resources(extended_resources(classes))
+    devices.set_resources(device_resources(classes))
     devices.end_listing()
     for each in slices:
         devices.observe_slice(each.name, each)
-    return count(devices, node)
+    return count(devices, node, resource)
 
 
-def count(devices: ProvidedDevices, node: str = "n", **allocatable: str) -> int:
+def count(devices: ProvidedDevices, node: str = "n", resource: str = RESOURCE, **allocatable: str) -> int:
     obj = {"metadata": {"name": node, "labels": {"rack": "a"}}, "status": {"allocatable": allocatable}}
     tracked = TrackedNode(node, json.dumps(obj), NodeHealth(True, 0.0), node)
     after = json.loads(devices.with_devices(tracked).content)
-    return int(after["status"]["allocatable"].get(RESOURCE, 0))
+    return int(after["status"]["allocatable"].get(resource, 0))
 
 
 def test_a_node_provides_the_devices_of_its_slices() -> None:
@@ -89,7 +96,7 @@ def test_any_number_of_claims_can_share_some_devices() -> None:
 
 def test_a_device_plugin_takes_precedence() -> None:
     devices = ProvidedDevices()
-    devices.set_resources(extended_resources([device_class()]))
+    devices.set_resources(device_resources([device_class()]))
     devices.end_listing()
     devices.observe_slice("s", new_slice("s", "n", {}, {}))
     assert count(devices, **{RESOURCE: "8"}) == 8
@@ -105,17 +112,25 @@ def test_a_device_plugin_takes_precedence() -> None:
     ],
 )
 def test_the_newest_class_provides_a_resource(classes: list[Json], name: str) -> None:
-    assert [resource.device_class for resource in extended_resources(classes)] == [name]
-    assert [resource.device_class for resource in extended_resources(classes[::-1])] == [name]
+    for order in (classes, classes[::-1]):
+        by_name = {resource.name: resource.device_class for resource in device_resources(order)}
+        assert by_name[RESOURCE] == name
+        assert len(by_name) == 3
 
 
-def test_a_class_without_a_resource_provides_none() -> None:
-    assert extended_resources([{"metadata": {"name": "c"}, "spec": {}}, {"metadata": {"name": "d"}}]) == ()
+def test_each_class_is_a_resource_for_claims() -> None:
+    """A claim may tolerate taints."""
+    resources = device_resources([{"metadata": {"name": "d"}}, {"metadata": {"name": "c"}, "spec": {}}])
+    own = "deviceclass.resource.kubernetes.io"
+    assert resources == tuple(DeviceResource(f"{own}/{name}", name, tolerant=True) for name in "cd")
+    tainted = new_slice("s", "n", {"taints": [{"key": "k", "effect": "NoSchedule"}]}, {})
+    assert provided(tainted) == 1
+    assert provided(tainted, resource=f"{own}/c") == 2
 
 
 def test_nothing_is_provided_before_all_slices_are_known() -> None:
     devices = ProvidedDevices()
-    assert devices.set_resources(extended_resources([device_class()]))
+    assert devices.set_resources(device_resources([device_class()]))
     devices.observe_slice("s", new_slice("s", "n", {}))
     assert count(devices) == 0
     assert devices.end_listing()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.workloads.device_requests import check_device_requests, with_device_requests
+from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]
 
@@ -50,6 +51,17 @@ def test_shared_claims_and_admin_access_count_nothing() -> None:
     obj = workload({"resourceClaimName": "shared"}, of_template("admin"))
     check_device_requests(obj, templates)
     assert with_device_requests(obj, templates) is obj
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_placements_count_the_devices_once_those_of_nodes_are_known(*, placed: bool) -> None:
+    obj = with_device_requests(workload(of_template("t")), {"t": template(exactly("gpu", 2))}, placed=placed)
+    read = read_workload(obj).workload
+    assert read is not None
+    name = "deviceclass.resource.kubernetes.io/gpu"
+    [pod_set] = read.pod_sets
+    assert pod_set.requests[name] == 2
+    assert pod_set.requests_on_node.get(name) == (2 if placed else None)
 
 
 def test_nothing_counts_while_templates_cannot_be_read() -> None:
