@@ -27,6 +27,8 @@ _DRIVER = re.compile(rf"device\.driver\s*==\s*({_STRING})")
 _ATTRIBUTE = re.compile(
     rf"device\.attributes\[\s*({_STRING})\s*\](?:\.([A-Za-z_]\w*)|\[\s*({_STRING})\s*\])\s*==\s*({_STRING}|-?\d+|true|false)"
 )
+_TYPES: Mapping[type, str] = {str: "string", bool: "bool", int: "int"}
+"""Fields of resource.k8s.io/v1 DeviceAttribute."""
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -39,17 +41,17 @@ class DeviceRequirement(NamedTuple):
     """The attribute without its domain; for the driver, ""."""
     value: AttributeValue
 
-    def allows(self, driver: str, attributes: Mapping[str, AttributeValue | None]) -> bool:
+    def allows(self, driver: str, attributes: Mapping[str, Mapping[str, object]]) -> bool:
         """Return whether a device of a driver may satisfy the condition.
 
-        `attributes`: values by name; None: a value of another type. A name without a domain has that of the driver, so
-        an attribute may have two values, of which CEL takes any. A device without the attribute is never allocated.
+        `attributes`: values by name and type. A name without a domain has that of the driver, so an attribute may have
+        two values, of which CEL takes any. A device without the attribute is never allocated.
         """
         if not self.attribute:
             return driver == self.value
         names = [f"{self.domain}/{self.attribute}", *([self.attribute] if driver == self.domain else [])]
-        values = (attributes[name] for name in names if name in attributes)
-        return any(type(value) is not type(self.value) or value == self.value for value in values)
+        kind = _TYPES[type(self.value)]
+        return any(attributes[name].get(kind, self.value) == self.value for name in names if name in attributes)
 
 
 def device_requirements(expressions: Iterable[str]) -> tuple[DeviceRequirement, ...]:

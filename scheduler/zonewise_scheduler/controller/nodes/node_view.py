@@ -104,7 +104,10 @@ class NodeView:
     def observe_slice(self, name: str, new: ResourceSlice | None) -> None:
         """Record a ResourceSlice; None: it was deleted."""
         changed = self._devices.observe_slice(name, new)
-        self._stale = None if changed is None or self._stale is None else self._stale | changed
+        if changed is None:
+            self._stale = None
+        elif self._stale is not None:
+            self._stale |= changed
 
     def end_slice_listing(self) -> None:
         """Record that all ResourceSlices have been observed."""

@@ -33,7 +33,7 @@ from zonewise_scheduler.controller.nodes.device_selectors import device_requirem
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from zonewise_scheduler.controller.nodes.device_selectors import DeviceRequirement
     from zonewise_scheduler.controller.nodes.resource_slices import CounterSet, Device, ResourceSlice, SliceContent
@@ -85,7 +85,7 @@ class ProvidedDevices:
         self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
         """Slices by driver and pool, then by name."""
         self._of_node: dict[str, set[str]] = {}
-        """Names of the slices that only one node can use, by node."""
+        """Names of the slices whose devices select nodes by name, by node."""
         self._shared: set[str] = set()
         """Names of the other slices."""
 
@@ -111,20 +111,30 @@ class ProvidedDevices:
             del pool[name]
             if not pool:
                 del self._pools[old.driver, old.pool]
-            self._names(old).discard(name)
-            if old.node and not self._of_node[old.node]:
-                del self._of_node[old.node]
+            self._shared.discard(name)
+            for node in old.nodes or ():
+                self._of_node[node].discard(name)
+                if not self._of_node[node]:
+                    del self._of_node[node]
         if new is not None:
             self._slices[name] = new
             self._pools.setdefault((new.driver, new.pool), {})[name] = new
-            self._names(new).add(name)
-        changed = [each for each in (old, new) if each is not None]
-        others = [other for each in changed for other in self._pools.get((each.driver, each.pool), {}).values()]
-        nodes = {each.node for each in (*changed, *others)}
-        return None if "" in nodes else nodes
+            if new.nodes is None:
+                self._shared.add(name)
+            for node in new.nodes or ():
+                self._of_node.setdefault(node, set()).add(name)
+        return self._affected([each for each in (old, new) if each is not None])
 
-    def _names(self, of: ResourceSlice) -> set[str]:
-        return self._of_node.setdefault(of.node, set()) if of.node else self._shared
+    def _affected(self, changed: list[ResourceSlice]) -> set[str] | None:
+        """Return the nodes whose devices depend on slices: those of their pools if they contain counters; None: any."""
+        for each in [each for each in changed if each.has_counters]:
+            changed += self._pools.get((each.driver, each.pool), {}).values()
+        affected: set[str] = set()
+        for each in changed:
+            if each.nodes is None:
+                return None
+            affected |= each.nodes
+        return affected
 
     def with_devices(self, node: TrackedNode) -> TrackedNode:
         """Return a node whose allocatable contains the devices that it provides, for resources that it has none of."""
@@ -144,12 +154,13 @@ class ProvidedDevices:
         status["allocatable"] = {**status["allocatable"], **added}
         return node._replace(content=msgspec.json.encode(obj).decode())
 
-    def _counts(self, node: str, labels: Mapping[str, str], names: Iterable[str]) -> dict[str, int]:
+    def _counts(self, node: str, labels: Mapping[str, str], names: Set[str]) -> dict[str, int]:
         """Return the number of devices of each resource on a node. Raises FieldError for an invalid node selector."""
         counts = dict.fromkeys((resource.name for resource in self.resources), 0)
         pools = {(each.driver, each.pool) for each in map(self._slices.__getitem__, names)}
         for driver, pool in sorted(pools):
-            slices = [(each.generation, each.content) for each in self._pools[driver, pool].values()]
+            named = [each for name, each in self._pools[driver, pool].items() if each.has_counters or name in names]
+            slices = [(each.generation, each.content) for each in named]
             usable = [(generation, _devices_of_node(content, node, labels)) for generation, content in slices]
             newest = max((generation for generation, devices in usable if devices), default=0)
             devices = [device for generation, each in usable if generation == newest for device in each]
@@ -171,7 +182,7 @@ def _devices_of_node(content: SliceContent, node: str, labels: Mapping[str, str]
 def _may_match(device: Device, driver: str, resource: DeviceResource) -> bool:
     if device.is_tainted and not resource.tolerant:
         return False
-    return all(each.allows(driver, device.values) for each in resource.requirements)
+    return all(each.allows(driver, device.attributes) for each in resource.requirements)
 
 
 def _max_devices(devices: Sequence[Device], counter_sets: Iterable[CounterSet]) -> int:

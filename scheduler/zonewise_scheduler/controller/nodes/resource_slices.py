@@ -16,21 +16,8 @@ from zonewise_common.k8s.nodeaffinity import NAME_FIELD, read_selector_term
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.controller.nodes.device_selectors import AttributeValue
-
 _COMPRESSION = 1
 """The devices of a node differ in little, so that the fastest level saves nine tenths."""
-
-
-class _Attribute(msgspec.Struct, omit_defaults=True):
-    text: str | None = msgspec.field(name="string", default=None)
-    number: int | None = msgspec.field(name="int", default=None)
-    flag: bool | None = msgspec.field(name="bool", default=None)
-
-    @property
-    def value(self) -> AttributeValue | None:
-        """Return the value; None: it has another type."""
-        return next((value for value in (self.text, self.flag, self.number) if value is not None), None)
 
 
 class _Counter(msgspec.Struct):
@@ -75,15 +62,11 @@ class UsableNodes(msgspec.Struct, rename="camel", omit_defaults=True):
 class Device(UsableNodes, kw_only=True):
     """A device of a slice. It has a node selection only if each device of the slice has its own."""
 
-    attributes: dict[str, _Attribute] = {}
+    attributes: dict[str, dict[str, Any]] = {}
+    """Values by name and type."""
     consumes_counters: list[CounterSet] = []
     taints: list[_Taint] = []
     allow_multiple_allocations: bool = False
-
-    @property
-    def values(self) -> dict[str, AttributeValue | None]:
-        """Return the values of its attributes by name; None: a value of another type."""
-        return {name: each.value for name, each in self.attributes.items()}
 
     @property
     def is_tainted(self) -> bool:
@@ -125,8 +108,9 @@ class ResourceSlice(NamedTuple):
     driver: str
     pool: str
     generation: int
-    node: str
-    """The only node that can use its devices; "": several nodes, or each device has its own."""
+    nodes: frozenset[str] | None
+    """The nodes that can use its devices; None: they are not selected by name."""
+    has_counters: bool
     compressed: bytes
 
     @property
@@ -156,12 +140,13 @@ def decode_slice(raw: msgspec.Raw | bytes) -> ResourceSlice:
         devices=spec.devices,
         shared_counters=spec.shared_counters,
     )
-    node = "" if spec.per_device_node_selection else spec.node_name
+    selections = spec.devices if spec.per_device_node_selection else [spec]
     return ResourceSlice(
         decoded.metadata.name,
         spec.driver,
         spec.pool.name,
         spec.pool.generation,
-        node,
+        frozenset(each.node_name for each in selections) if all(each.node_name for each in selections) else None,
+        bool(spec.shared_counters),
         zlib.compress(msgspec.msgpack.encode(content), _COMPRESSION),
     )

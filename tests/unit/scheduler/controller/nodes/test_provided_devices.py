@@ -139,11 +139,12 @@ def test_nothing_is_provided_before_all_slices_are_known() -> None:
 
 
 def test_changes_name_the_nodes_that_may_have_changed() -> None:
-    """A slice with a newer generation of a pool changes the nodes of its older slices."""
+    """Counters change all nodes of their pool."""
     devices = ProvidedDevices()
     assert devices.observe_slice("s", new_slice("s", "n", {}, pool="p")) == {"n"}
-    assert devices.observe_slice("t", new_slice("t", "m", {}, pool="p", generation=2)) == {"n", "m"}
-    assert devices.observe_slice("s", None) == {"n", "m"}
+    assert devices.observe_slice("t", new_slice("t", "m", {}, pool="p", generation=2)) == {"m"}
+    assert devices.observe_slice("c", new_slice("c", "m", pool="p", sharedCounters=[{"name": "gpu"}])) == {"n", "m"}
+    assert devices.observe_slice("s", None) == {"n"}
     assert devices.observe_slice("t", new_slice("t", "o", {}, pool="q")) == {"m", "o"}
     assert devices.observe_slice("u", new_slice("u", "", {}, pool="r", allNodes=True)) is None
     assert devices.observe_slice("u", None) is None
@@ -188,3 +189,42 @@ def test_partitions_of_a_device_share_its_counters() -> None:
     devices = [{"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": size})}]} for size in sizes]
     declared = [{"name": "gpu", "counters": counters({"slices": 7})}]
     assert provided(new_slice("s", "n", *devices), new_slice("t", "n", sharedCounters=declared)) == 7
+
+
+@st.composite
+def changes_of_slices(draw: st.DrawFn) -> tuple[str, ResourceSlice | None]:
+    """Return the name of one of a few slices, and its new state; None: it is deleted."""
+    name, pool = draw(st.sampled_from("stuv")), draw(st.sampled_from("pq"))
+    consumed = [{"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": 1})}]}]
+    devices = draw(st.lists(st.sampled_from([{}, *consumed]), max_size=3))
+    variants: dict[str, Json] = {
+        "all": {"allNodes": True},
+        "own": {"perDeviceNodeSelection": True},
+        "counters": {"allNodes": True, "sharedCounters": [{"name": "gpu", "counters": counters({"slices": 1})}]},
+        "n": {},
+        "m": {},
+    }
+    kind = draw(st.sampled_from([*variants, "deleted"]))
+    if kind == "deleted":
+        return name, None
+    if kind == "own":
+        devices = [{**device, "nodeName": draw(st.sampled_from("nm"))} for device in devices]
+    generation, node = draw(st.integers(1, 2)), kind if kind in {"n", "m"} else ""
+    return name, new_slice(name, node, *devices, pool=pool, generation=generation, **variants[kind])
+
+
+@given(st.lists(changes_of_slices(), max_size=12))
+def test_no_other_nodes_change_than_those_that_a_change_names(changes: list[tuple[str, ResourceSlice | None]]) -> None:
+    """So counting these nodes again gives the same numbers as counting all of them."""
+    devices = ProvidedDevices()
+    devices.set_resources(device_resources([device_class()]))
+    devices.end_listing()
+    counted = dict.fromkeys("nm", 0)
+    slices: dict[str, ResourceSlice] = {}
+    for name, new in changes:
+        affected = devices.observe_slice(name, new)
+        slices.pop(name, None)
+        if new is not None:
+            slices[name] = new
+        counted |= {node: count(devices, node) for node in ("nm" if affected is None else affected)}
+        assert counted == {node: provided(*slices.values(), node=node) for node in "nm"}

@@ -27,17 +27,26 @@ def test_the_devices_of_a_node() -> None:
         {"name": "f", "taints": [{"key": "t", "effect": "None"}], "allowMultipleAllocations": True},
     ]
     read = decoded(nodeName="n", devices=devices)
-    assert read[:5] == ("s", "a.io", "p", 3, "n")
+    assert read[:6] == ("s", "a.io", "p", 3, {"n"}, False)
     first, second, third = read.content.devices
-    assert first.values == {"type": "gpu", "n": 2, "ok": False, "v": None}
+    assert first.attributes == attributes
     assert [device.is_tainted for device in (first, second, third)] == [False, True, False]
     assert [device.allow_multiple_allocations for device in (first, second, third)] == [False, False, True]
 
 
-def test_a_slice_whose_devices_select_nodes_belongs_to_no_single_node() -> None:
-    read = decoded(perDeviceNodeSelection=True, devices=[{"name": "d", "nodeName": "n"}])
-    assert read.node == ""
-    assert [device.selects("n", {}) for device in read.content.devices] == [True]
+def test_the_devices_of_a_slice_may_select_nodes() -> None:
+    named = [{"name": "d", "nodeName": "n"}, {"name": "e", "nodeName": "m"}]
+    read = decoded(perDeviceNodeSelection=True, devices=named)
+    assert read.nodes == {"n", "m"}
+    assert [device.selects("n", {}) for device in read.content.devices] == [True, False]
+    assert decoded(perDeviceNodeSelection=True, devices=[*named, {"name": "f", "allNodes": True}]).nodes is None
+
+
+def test_counters_may_have_a_slice_of_their_own() -> None:
+    assert decoded(allNodes=True, sharedCounters=[{"name": "gpu", "counters": {"slots": {"value": "7"}}}])[4:6] == (
+        None,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
