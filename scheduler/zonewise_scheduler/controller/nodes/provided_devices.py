@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from zonewise_common.k8s.fields import FieldError, object_in, quantities_in
+from zonewise_common.k8s.fields import object_in, quantities_in
 from zonewise_common.k8s.quantity import parse_milli_value
 from zonewise_scheduler.controller.nodes.device_selectors import device_requirements
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
@@ -137,7 +137,10 @@ class ProvidedDevices:
         return affected
 
     def with_devices(self, node: TrackedNode) -> TrackedNode:
-        """Return a node whose allocatable contains the devices that it provides, for resources that it has none of."""
+        """Return a node whose allocatable contains the devices that it provides, for resources that it has none of.
+
+        An invalid amount or selector in its slices leaves the node as it is.
+        """
         names = self._of_node.get(node.name, set()) | self._shared
         if not self._listed or not self.resources or not names:
             return node
@@ -146,7 +149,7 @@ class ProvidedDevices:
         try:
             allocatable = quantities_in(status, "allocatable", "status.")
             counts = self._counts(node.name, object_in(obj["metadata"], "labels", "metadata."), names)
-        except FieldError:
+        except ValueError:  # the API server accepts no such slice
             return node
         added = {name: str(count) for name, count in counts.items() if count and not allocatable.get(name)}
         if not added:
@@ -155,7 +158,7 @@ class ProvidedDevices:
         return node._replace(content=msgspec.json.encode(obj).decode())
 
     def _counts(self, node: str, labels: Mapping[str, str], names: Set[str]) -> dict[str, int]:
-        """Return the number of devices of each resource on a node. Raises FieldError for an invalid node selector."""
+        """Return the number of devices of each resource on a node. Raises ValueError for invalid slices."""
         counts = dict.fromkeys((resource.name for resource in self.resources), 0)
         pools = {(each.driver, each.pool) for each in map(self._slices.__getitem__, names)}
         for driver, pool in sorted(pools):

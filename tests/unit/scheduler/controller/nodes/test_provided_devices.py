@@ -183,6 +183,20 @@ def test_no_more_devices_can_be_allocated_than_count(
     assert most <= provided(*slices) <= len(consumers)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"sharedCounters": [{"name": "gpu", "counters": {"slices": {"value": "many"}}}]},
+        {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": 4}]}]}},
+    ],
+)
+def test_an_invalid_slice_leaves_its_nodes_without_devices(spec: Json) -> None:
+    consumed = {"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": 1})}]}
+    slices = new_slice("s", "n", consumed), new_slice("t", "", pool="n", **spec), new_slice("u", "m", {})
+    assert provided(*slices) == 0
+    assert provided(*slices, node="m") == (0 if "nodeSelector" in spec else 1)
+
+
 def test_partitions_of_a_device_share_its_counters() -> None:
     """Seven slices allow at most seven partitions of one slice, whatever else the driver lists."""
     sizes = [1] * 7 + [2] * 3 + [4, 7]
