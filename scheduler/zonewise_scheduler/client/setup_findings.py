@@ -52,6 +52,8 @@ class ClusterSetup(NamedTuple):
     """For each schedulerName, how many pods no scheduler has looked at for a minute."""
     read_api_problem: str = ""
     """Why the controller does not respond; "" if it does."""
+    may_have_device_classes: bool = False
+    """Whether DeviceClasses exist, or the user may not list them."""
 
 
 class Finding(NamedTuple):
@@ -208,12 +210,17 @@ def _unmatched_flavors(setup: ClusterSetup) -> Iterator[Finding]:
 def _excessive_quotas(setup: ClusterSetup) -> Iterator[Finding]:
     """Yield the resources of which all queues together may use more than the nodes of the flavor have.
 
-    Cordoned nodes and those that are not ready count: they come back.
+    Cordoned nodes and those that are not ready count: they come back. Nodes provide devices of a DeviceClass without an
+    amount in their status, and a setting may give these devices another name. So in a cluster with DeviceClasses, a
+    resource that no node has is unknown.
     """
+    on_nodes = {name for node in setup.nodes or () for name, amount in node.facts.allocatable.items() if amount}
     for flavor, quotas in sorted(_quotas(setup).items()):
         labels = (setup.flavors or {}).get(flavor)
         nodes = [] if labels is None else _matching(setup, labels)
         for resource, quota in sorted(quotas.items()):
+            if setup.may_have_device_classes and resource not in on_nodes:
+                continue
             allocatable = sum(node.facts.allocatable.get(resource, 0) for node in nodes)
             if nodes and allocatable * _TOLERATED_EXCESS < quota < UNLIMITED:
                 held = f"its nodes have {readable_amount(resource, allocatable)}"

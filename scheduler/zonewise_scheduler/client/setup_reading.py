@@ -9,6 +9,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.errors import Forbidden, NotFound
 from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
+    DEVICE_CLASSES,
     LOCAL_QUEUES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
@@ -46,6 +47,7 @@ def read_setup(session: Session) -> ClusterSetup:
         None if flavors is None else {flavor["metadata"]["name"]: _node_labels(flavor) for flavor in flavors},
         None if pods is None else unhandled_pods(pods, session.now()),
         _read_api_problem(session) if has_queues else "",
+        _listed(session, DEVICE_CLASSES) != [],
     )
 
 

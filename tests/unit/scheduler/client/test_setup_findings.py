@@ -138,6 +138,17 @@ def test_quotas_beyond_the_nodes(nominal: int, result: str) -> None:
     assert only("flavors", cluster_queues=[cluster_queue(nominal)])[0] == result
 
 
+@pytest.mark.parametrize(("may_have", "result"), [(True, OK), (False, WARNING)])
+def test_device_classes_may_provide_resources_that_no_node_has(*, may_have: bool, result: str) -> None:
+    queues = [cluster_queue(resource="example.com/devices")]
+    assert only("flavors", cluster_queues=[*queues, cluster_queue(name="r")], may_have_device_classes=may_have)[0] == (
+        result
+    )
+    excess = [*queues, cluster_queue(100, name="r")]
+    findings = results("flavors", cluster_queues=excess, may_have_device_classes=may_have)
+    assert any(GPU in message for _, message in findings)
+
+
 def test_quotas_of_all_queues_add_up_and_may_exceed_the_nodes_by_a_tenth() -> None:
     cpus = [cluster_queue(35000, "cpu", "a"), cluster_queue(35000, "cpu", "b"), cluster_queue(8)]
     assert only("flavors", cluster_queues=cpus)[0] == OK
