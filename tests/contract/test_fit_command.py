@@ -63,6 +63,19 @@ def test_a_pod_that_fits(fitting: Fitting) -> None:
     assert f"1 {GPU} of zone 0" in assignment
 
 
+def test_devices_that_the_node_lacks(fitting: Fitting) -> None:
+    """kube-scheduler sends no such pod to the node, but its kubelet would run the pod without the devices."""
+    note = "  without a.io/fpga and b.io/nic: a kubelet ignores requests for devices that its node lacks"
+    fitting.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1", "b.io/nic": "2", "a.io/fpga": "1"})))
+    result = fitting.predict("pod.json")
+    assert result.status == 0
+    assert result.out.splitlines()[2] == note
+    allocatable = {"cpu": "8", "memory": "8Gi", "pods": "9", "a.io/fpga": "4", "b.io/nic": "4"}
+    node = {"kind": "Node", "metadata": {"name": "node-7"}, "status": {"allocatable": allocatable}}
+    fitting.write("node.json", json.dumps(node))
+    assert note not in fitting.predict("pod.json", "report.yaml", "node.json").out
+
+
 def test_a_pod_that_does_not_fit(fitting: Fitting) -> None:
     """The output has the kubelet's reason with an explanation, and the exit status is 1, for scripts."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))

@@ -63,6 +63,7 @@ def run(arguments: Namespace) -> int:
         node = nodes.get(report.node)
         state = with_node_facts(report.state, kubelet_facts(node), kinds)
         admitted, lines = _verdict_lines(report.node, state, shape)
+        lines += _ignored_resources(node, state, shape) if admitted else ()
         lines += _release_doubts(None if node is None else node.release, state, shape)
         fits = fits or admitted
         write("".join(f"{line}\n" for line in lines), STANDARD_OUTPUT)
@@ -87,6 +88,17 @@ def _read_nodes(objects: Iterable[tuple[str, Json]]) -> dict[str, NodeInfo]:
 
 def _is_node(obj: Json) -> bool:
     return obj.get("kind") == "Node"
+
+
+def _ignored_resources(node: NodeInfo | None, state: NodeState, shape: PodShape) -> Iterator[str]:
+    """Yield the devices that the kubelet ignores, since its node lacks them (removeMissingExtendedResources)."""
+    from zonewise_scheduler.admission.explain.phrases import listed
+    from zonewise_scheduler.nodes.node.node_info import lacks
+
+    requested = {name for container in shape.containers for name, count in container.devices if count}
+    lacking = sorted(name for name in requested - state.kind.device_indices.keys() if node is None or lacks(node, name))
+    if lacking:
+        yield f"  without {listed(lacking)}: a kubelet ignores requests for devices that its node lacks"
 
 
 def _release_doubts(release: tuple[int, int] | None, state: NodeState, shape: PodShape) -> Iterator[str]:
