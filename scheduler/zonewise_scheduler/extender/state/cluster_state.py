@@ -24,6 +24,7 @@ from zonewise_scheduler.extender.state.unschedulable_pods import UnschedulablePo
 from zonewise_scheduler.extender.state.waiting_pods import WaitingPods
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import BoundPod, PendingPod
+from zonewise_scheduler.nodes.node.node_info import lacks
 from zonewise_scheduler.nodes.preemption.types import Preemptor
 
 if TYPE_CHECKING:
@@ -362,9 +363,17 @@ class ClusterState:
         return uid in self._gone
 
     def is_bound_late(self, uid: str) -> bool:
-        """Return whether kube-scheduler may take PREBIND_TIMEOUT to bind a pod; the caller holds the lock."""
+        """Return whether kube-scheduler may take PREBIND_TIMEOUT to bind a pod; the caller holds the lock.
+
+        If the pod's node lacks a resource, a DeviceClass may provide it, and kube-scheduler creates a claim.
+        """
         waiting = self.waiting.get(uid)
-        return waiting is not None and not _PREBOUND.isdisjoint(waiting.spec.constraints.scheduler_only)
+        if waiting is None:
+            return False
+        constraints, info = waiting.spec.constraints, self.infos.get(self.ledger.node_of(uid) or "")
+        if not _PREBOUND.isdisjoint(constraints.scheduler_only):
+            return True
+        return info is not None and any(lacks(info, name) for name, _ in constraints.requests.scalar_resources)
 
     def ready_members(self, key: GroupKey) -> list[WaitingPod]:
         """Return the waiting members of a gang that its scheduler may bind; the caller holds the lock."""

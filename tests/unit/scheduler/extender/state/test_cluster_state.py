@@ -259,19 +259,33 @@ def test_a_static_pod_that_ends() -> None:
     assert (harness.requested("n"), harness.state.node_of("uid-p")) == (0, "")
 
 
-@pytest.mark.parametrize("scheduler_only", [("volumes",), ("resource claims",), ("topology spread",), ()])
+LACKING = Constraints(Resource(5_000, 0, 1, 0, (("example.com/gpu", 1),)))
+"""The constraints of a pod with a resource that no node has in its allocatable."""
+
+
+@pytest.mark.parametrize(
+    ("demand", "lifetime"),
+    [
+        (constraints(5)._replace(scheduler_only=("volumes",)), PREBIND_TIMEOUT),
+        (constraints(5)._replace(scheduler_only=("resource claims",)), PREBIND_TIMEOUT),
+        (constraints(5)._replace(scheduler_only=("topology spread",)), TIMEOUT),
+        (constraints(5), TIMEOUT),
+        (LACKING, PREBIND_TIMEOUT),
+    ],
+)
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_pod_whose_binding_takes_long(scheduler_only: tuple[str, ...], is_late: bool) -> None:
-    """kube-scheduler binds it only once its volumes are provisioned. Its first event may come after the filter call."""
+def test_a_pod_whose_binding_takes_long(demand: Constraints, lifetime: float, *, is_late: bool) -> None:
+    """kube-scheduler binds it only once its volumes and devices are ready.
+
+    Its first event may come after the filter call. A DeviceClass may provide a resource that its node lacks.
+    """
     harness = StateHarness("n")
-    demand = constraints(5)._replace(scheduler_only=scheduler_only)
     spec = SchedulingSpec(constraints=demand)
     if not is_late:
         harness.observe("p", scheduling=spec)
     assert harness.state.assume(pending("p"), "n", demand).admitted
     if is_late:
         harness.observe("p", scheduling=spec)
-    lifetime = PREBIND_TIMEOUT if scheduler_only and scheduler_only[0] != "topology spread" else TIMEOUT
     harness.clock.advance(lifetime - 1)
     harness.state.tick()
     assert (harness.requested("n"), harness.state.node_of("uid-p")) == (5000, "n")
