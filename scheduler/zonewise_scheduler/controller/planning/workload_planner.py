@@ -172,7 +172,8 @@ class WorkloadPlanner:
             return None
         completed = with_pod_defaults(obj, self._known_defaults)
         if not has_quota(obj) and key not in self.feed.state.running:
-            check_pods(completed, self._known_defaults)
+            counts_devices = self.feed.state.settings.resources.counts_devices
+            check_pods(completed, self._known_defaults, counts_devices=counts_devices)
         return completed
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:

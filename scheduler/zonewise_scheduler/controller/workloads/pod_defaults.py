@@ -100,13 +100,14 @@ def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     return workload if completed == pod_sets else {**workload, "spec": {**spec, "podSets": completed}}
 
 
-def check_pods(workload: Json, defaults: PodDefaults) -> None:
+def check_pods(workload: Json, defaults: PodDefaults, *, counts_devices: bool = True) -> None:
     """Raise FieldError for a completed Workload whose pods the API server would reject.
 
     It rejects pods whose requests violate a LimitRange, or whose node selector contradicts that of their RuntimeClass.
-    A Workload whose devices cannot be counted is an error too.
+    A Workload whose devices cannot be counted is an error too, if devices count.
     """
-    check_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
+    if counts_devices:
+        check_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return

@@ -61,6 +61,11 @@ class ResourceSettings(NamedTuple):
     """Prefixes of resources that do not count."""
     transformations: tuple[ResourceTransformation, ...] = ()
 
+    @property
+    def counts_devices(self) -> bool:
+        """Return whether the devices of any DeviceClass may count."""
+        return not DEVICE_CLASS.startswith(self.exclude_resource_prefixes)
+
     def counted_requests(self, milli_requests: Mapping[str, int]) -> dict[str, int]:
         """Return what a pod's requests, in thousandths of their units, count against quotas.
 

@@ -262,6 +262,20 @@ def test_devices_count_once_their_template_exists() -> None:
     assert is_started(cluster, job)
 
 
+@pytest.mark.parametrize(("prefix", "starts"), [("deviceclass.resource.kubernetes.io/", True), ("other/", False)])
+def test_a_claim_that_cannot_be_counted_is_no_problem_if_no_device_counts(prefix: str, *, starts: bool) -> None:
+    cluster = AdmittingCluster()
+    queue = live_queue(cluster)
+    state = queue.controller.feed.state
+    settings = parse_resource_settings({"excludeResourcePrefixes": [prefix]})
+    state.settings = state.settings._replace(resources=settings)
+    requests = [{"name": "gpu", "firstAvailable": [{"name": "a", "deviceClassName": "gpu.nvidia.com"}]}]
+    cluster.create(RESOURCE_CLAIM_TEMPLATES, NAMESPACE, "any", spec={"spec": {"devices": {"requests": requests}}})
+    job = cluster.submit_with("job", 2, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "any"}])
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, job) is starts
+
+
 def test_devices_count_only_once_their_templates_can_be_read() -> None:
     """An upgraded controller without the permission to list templates starts jobs as before. A later role counts."""
     cluster = AdmittingCluster()
