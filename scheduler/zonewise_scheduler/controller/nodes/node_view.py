@@ -116,15 +116,15 @@ class NodeView:
 
     def _count_devices(self, name: str) -> None:
         node = self._nodes[name]
-        content = self._devices.with_devices(node).content
-        if content == node.content:
+        with_devices = self._devices.with_devices(node)
+        if with_devices is node:
             self._contents_with_devices.pop(name, None)
         else:
-            self._contents_with_devices[name] = content
+            self._contents_with_devices[name] = with_devices.content
 
     def _track(self, name: str) -> None:
-        node = self._nodes[name]
-        self.tracker.observe_node(name, node._replace(content=self._contents_with_devices.get(name, node.content)))
+        node, content = self._nodes[name], self._contents_with_devices.get(name)
+        self.tracker.observe_node(name, node if content is None else node._replace(content=content))
 
     def _refresh_devices(self) -> None:
         """Count the devices of the nodes again for which they may have changed."""

@@ -141,8 +141,10 @@ class ProvidedDevices:
 
         An invalid amount or selector in its slices leaves the node as it is.
         """
+        if not self._slices or not self._listed or not self.resources:
+            return node
         names = self._of_node.get(node.name, set()) | self._shared
-        if not self._listed or not self.resources or not names:
+        if not names:
             return node
         obj: Json = msgspec.json.decode(node.content)
         status: Json = obj["status"]
