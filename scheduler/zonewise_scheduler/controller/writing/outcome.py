@@ -8,8 +8,7 @@
 | 400, 413, other 422 | rejected: the server will not accept this write |
 | a needed kind is not served, or is being deleted | rejected: the write is not sent |
 | 403 | rejected; the writer repeats it a few times, since a server that has just started does not know all roles yet |
-| 500 because an admission webhook does not respond | rejected, since it is called first; repeated like 403 |
-| none, 401, 429, other 5xx | unknown: the write may be done or not; it is repeated |
+| none, 401, 429, 5xx | unknown: the write may be done or not; it is repeated |
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Outcome(NamedTuple):
     message: str = ""
     retry_after: float = 0.0
     """Seconds for which the server requests the client to wait."""
-    may_pass_soon: bool = False
-    """Whether a rejected write may pass soon: the server responded with 403, or could not call a webhook."""
+    is_forbidden: bool = False
+    """Whether the server rejected the write with 403."""
 
 
 _NOT_FOUND: Mapping[Verb, Result] = {Verb.DELETE: "done", Verb.CREATE: "rejected"}
@@ -70,8 +69,8 @@ def attempt(client: Client, write: Write) -> Outcome:
         return Outcome("done", None if obj is None else drop_managed_fields(obj))
     except KubeError as error:
         retry_after = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
-        may_pass_soon = isinstance(error, Forbidden) or _is_of_webhook(error)
-        return Outcome(_result(write, error), None, str(error), retry_after, may_pass_soon)
+        is_forbidden = isinstance(error, Forbidden)
+        return Outcome(_result(write, error), None, str(error), retry_after, is_forbidden)
 
 
 def guarded_attempt(client: Client, write: Write) -> Outcome:
@@ -90,16 +89,9 @@ def _result(write: Write, error: KubeError) -> Result:
         isinstance(error, Invalid) and _is_of_another_object(write, error)
     ):
         return "stale"
-    if _is_of_webhook(error):
-        return "rejected"
     if not isinstance(error, ApiError) or isinstance(error, (Unauthorized, TooManyRequests, ServerError)):
         return "unknown"
     return "rejected"
-
-
-def _is_of_webhook(error: KubeError) -> bool:
-    """Return whether the server could not call an admission webhook (apiserver pkg/util/webhook ErrCallingWebhook)."""
-    return isinstance(error, ServerError) and "failed calling webhook" in str(error)
 
 
 def _is_of_another_object(write: Write, error: Invalid) -> bool:

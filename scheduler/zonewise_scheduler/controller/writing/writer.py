@@ -2,9 +2,8 @@
 
 If the outcome of a write is unknown, it is repeated with backoff until the outcome is known. A forbidden write is
 repeated FORBIDDEN_REPEATS times, because an API server that has just started forbids what roles permit, until it has
-read them (plugin/pkg/auth/authorizer/rbac). The same applies if an admission webhook does not respond. Each write is
-conditional, so a repetition does no harm. The controller has at most one pending write per object, so writes need no
-order.
+read them (plugin/pkg/auth/authorizer/rbac). Each write is conditional, so a repetition does no harm. The controller has
+at most one pending write per object, so writes need no order.
 """
 
 from __future__ import annotations
@@ -110,9 +109,9 @@ class Writer:
 
     def _end(self, task: _QueuedWrite, outcome: Outcome) -> None:
         self._count(task.write, outcome)
-        if outcome.result == "unknown" or (outcome.may_pass_soon and task.attempts < FORBIDDEN_REPEATS):
+        if outcome.result == "unknown" or (outcome.is_forbidden and task.attempts < FORBIDDEN_REPEATS):
             self._repeats.add(task.write, outcome.message)
-            backoff = _FORBIDDEN_BACKOFF if outcome.may_pass_soon else _BACKOFF
+            backoff = _FORBIDDEN_BACKOFF if outcome.is_forbidden else _BACKOFF
             delay = backoff.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1
             self._tasks.submit(task, delay)

@@ -84,20 +84,6 @@ def test_a_forbidden_write_is_repeated_a_few_times(times: int, result: str, monk
     assert attempts.qsize() == FORBIDDEN_REPEATS + 1
 
 
-def test_a_write_for_which_a_webhook_does_not_respond_is_rejected_after_a_few_times(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The server calls webhooks before it writes. The job's user is informed of a rejection only."""
-    monkeypatch.setattr(writer_module, "_FORBIDDEN_BACKOFF", Backoff(base=0.01, cap=0.01))
-    reports: Reports = queue.Queue()
-    message = 'Internal error occurred: failed calling webhook "a.example.com": connection refused'
-    failures = [refuse(500, "InternalError", message)] * (FORBIDDEN_REPEATS + 1)
-    with ScriptedServer(failures) as server, writer(Client(Config.from_url(server.url)), reports) as written:
-        written.submit(creation("c"))
-        outcome = reports.get(timeout=PATIENCE)[1]
-    assert (outcome.result, message in outcome.message) == ("rejected", True)
-
-
 @pytest.mark.parametrize("wait", ["86400", "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_no_server_silences_the_writer_with_its_retry_after(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock or a proxy may be wrong. A wait of centuries exceeds what a thread can wait, and would end it."""
