@@ -134,7 +134,9 @@ def test_accuracy_of_forecasts(tmp_path: Path) -> None:
         r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", QUEUE
     )
     assert stated == [errors_of_forecasts(ours)]
-    assert re.findall(r"`easy`: (\d+) minutes, (\d+) %", QUEUE) == [errors_of_forecasts(easy)]
+    assert re.findall(r"Under `easy`, these figures are (\d+) minutes and (\d+) %", QUEUE) == [
+        errors_of_forecasts(easy)
+    ]
 
 
 def errors_of_forecasts(found: Any) -> tuple[str, str]:
@@ -145,7 +147,8 @@ def errors_of_forecasts(found: Any) -> tuple[str, str]:
 def test_bounds_of_the_thousand_gangs() -> None:
     """The guide states the bounds of policies with and without knowledge of actual run times."""
     told = re.findall(r"done after ([\d.]+) min on average.* ([\d.]+) min would be possible", SIMULATOR)
-    told += re.findall(r"it is (\d+\.\d) min, against (\d+\.\d) and (\d+\.\d)", SIMULATOR)
+    at_once_told = r"the makespan is ([\d.]+) min. It is ([\d.]+) min in a random order, and could be ([\d.]+) min"
+    told += re.findall(at_once_told, SIMULATOR)
     paced, at_once = ([f"{one / 60:.1f}" for one in gangs(f"thousand-jobs{kind}.json")] for kind in ("-paced", ""))
     assert told == [tuple(paced[1:]), tuple(at_once)]
     assert f"makespan                          {paced[0]} min" in SIMULATOR
@@ -156,13 +159,7 @@ def test_cases_of_kueue() -> None:
     """The guide states the number of recorded cases, and the tests omit none of them."""
     files = ("drs", "flavor", "preemption", "schedule", "tas", "schedule_tas")
     counts = [len(json.loads((CASES / f"kueue_{name}_cases.json").read_text())["cases"]) for name in files]
-    told = re.search(
-        r"(\d+) cases .*: (\d+) of shares .*, (\d+) of flavors, (\d+) of preemption, (\d+) of cycles, "
-        r"(\d+) of placement, (\d+) of cycles with placement",
-        QUEUE,
-    )
-    assert told is not None
-    assert list(map(int, told.groups())) == [sum(counts), *counts]
+    assert f"all {sum(counts)} cases recorded from Kueue's own tests" in QUEUE
 
 
 # --- helpers

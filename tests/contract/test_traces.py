@@ -106,8 +106,9 @@ def test_the_default_loses_nothing_to_greedy(name: str) -> None:
 
 def test_the_guide_states_the_waits_on_curie() -> None:
     default, greedy = summary(CURIE, DEFAULT_POLICY), summary(CURIE, "greedy")
-    longest = f"{default.wait_max / 3600:.1f} h against {greedy.wait_max / 3600:.1f} h"
-    assert f"({longest}; the mean {default.wait_mean / 60:.1f} against {greedy.wait_mean / 60:.1f} min)" in QUEUE
+    longest = f"{default.wait_max / 3600:.1f} h compared with {greedy.wait_max / 3600:.1f} h"
+    means = f"The means are {default.wait_mean / 60:.1f} and {greedy.wait_mean / 60:.1f} min"
+    assert f"{longest}. {means}." in QUEUE
 
 
 @pytest.mark.parametrize("policy", WAITS_BY_POLICY)

@@ -50,7 +50,7 @@ def test_an_error_of_a_call_is_raised_in_the_calling_thread() -> None:
 
 def test_a_call_that_is_not_executed_in_time_is_dropped() -> None:
     loop = controller_loop()
-    with pytest.raises(TimeoutError, match="not answered"):
+    with pytest.raises(TimeoutError, match="not responded"):
         loop.call(lambda _controller: pytest.fail("too late"), 0.0)
     assert loop.inbox_length == 1
     with loop:
