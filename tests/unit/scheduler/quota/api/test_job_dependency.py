@@ -13,6 +13,7 @@ from zonewise_scheduler.quota.api.job_dependency import (
     DEPENDENCY_ANNOTATION,
     FULFILLED_ANNOTATION,
     JobDependency,
+    dependency_message,
     dependency_state,
     fulfilled_annotation,
     parse_dependency,
@@ -55,6 +56,16 @@ def test_when_a_dependency_is_satisfied(kind: Any, complete: str, failed: str) -
     assert dependency_state(dependency, job("SuccessCriteriaMet")) == "waits"
     assert dependency_state(dependency, job("Complete")) == complete
     assert dependency_state(dependency, job("Failed")) == failed
+
+
+def test_the_message_names_the_job_and_what_it_must_do() -> None:
+    ok, not_ok, any_end = (JobDependency(kind, "a") for kind in ("afterok", "afternotok", "afterany"))
+    assert dependency_message(ok, job()) == "waits for Job a to succeed"
+    assert dependency_message(not_ok, None) == "waits for Job a to fail, which does not exist"
+    assert dependency_message(any_end, job()) == "waits for Job a to end"
+    assert dependency_message(ok, job("Failed")) == "Job a has failed, so it never starts: `zonewise cancel` removes it"
+    assert dependency_message(not_ok, job("Complete")).startswith("Job a has succeeded, so it never starts")
+    assert dependency_message(ok, job("Complete")) == dependency_message(any_end, job("Failed")) == ""
 
 
 def test_the_annotation() -> None:

@@ -40,6 +40,13 @@ def test_workloads_that_are_withdrawn_behind_the_first_cost_no_memory() -> None:
     assert pop_all(pending) == ["first"]
 
 
+def test_only_a_table_with_workloads_has_shapes() -> None:
+    table = ShapeTable()
+    assert not table.has_shapes
+    table.insert(pending_workload("first", 1), (0, 0.0, 0.0, "", "ns/first"), "")
+    assert table.has_shapes
+
+
 @pytest.mark.parametrize(("ranks", "kept"), [(11, 12), (12, 13), (13, 2), (14, 2)])
 def test_stale_ranks_are_dropped_if_most_of_many_are_stale(ranks: int, kept: int) -> None:
     """The limit is MIN_RANKS and twice the number of workloads, of which there are three."""

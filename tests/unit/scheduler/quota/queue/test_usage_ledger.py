@@ -82,3 +82,13 @@ def test_penalties_are_added_to_past_usage() -> None:
     charged = add_penalty(entry, {"cpu": 2.0, "gpu": 6.0}, config)
     assert charged.consumed == {"cpu": 5.0, "gpu": 3.0, "memory": 1.0}
     assert calculate_usage(charged, 1.0, AdmissionFairSharingConfig()) == 9.0
+
+
+@pytest.mark.parametrize("admitted_at", [7.0, 7.5])
+def test_a_penalty_that_is_withdrawn_at_once_leaves_nothing(admitted_at: float) -> None:
+    """Even if the clock was set back since the admission. Resources that were not requested keep their usage."""
+    entry = UsageLedgerEntry({"cpu": 1.0, "gpu": 3.0}, 7.0)
+    charged = add_penalty(entry, {"cpu": 8.0}, CONFIG)
+    withdrawn = withdraw_penalty(charged, {"cpu": 8.0}, admitted_at, CONFIG).consumed
+    assert withdrawn == pytest.approx(entry.consumed)
+    assert withdraw_penalty(charged, {"cpu": 99.0}, admitted_at, CONFIG).consumed["cpu"] == 0.0
