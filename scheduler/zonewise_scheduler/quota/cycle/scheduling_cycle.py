@@ -260,7 +260,7 @@ def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignme
         PodSetAdmission(
             pod_set.name,
             {resource: flavor.name for resource, flavor in pod_set.flavors.items()},
-            {resource: amount for resource, amount in pod_set.requests.items() if resource in pod_set.flavors},
+            {resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
             pod_set.pods,
             pod_set.topology_assignment,
             pod_set.delayed_topology_request,

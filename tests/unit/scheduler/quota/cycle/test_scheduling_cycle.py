@@ -18,6 +18,7 @@ from zonewise_scheduler.quota.cycle.scheduling_cycle import (
     admission_checks_for_workload,
     quota_resources_to_reserve,
     run_cycle,
+    with_admission,
 )
 from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
@@ -41,6 +42,15 @@ def test_the_flavor_scan_records_the_number_of_its_cycle() -> None:
     snapshot, settings, head = Snapshot([cpu_queue("q", 1)]), QuotaSettings(), Head(pending_workload("w", 2), "q")
     decisions = [*run_cycle(snapshot, [head], settings, 9.0), *run_cycle(snapshot, [head], settings, 9.0, 7)]
     assert [decision.last_assignment.scheduling_cycle for decision in decisions] == [0, 7]
+
+
+def test_an_admission_names_the_amount_of_each_resource_with_a_flavor() -> None:
+    """It is 0 for a leader without requests, which has the flavors of its workers."""
+    flavors = {"cpu": FlavorAssignment("default", FlavorAssignmentMode.FIT)}
+    leader, workers = PodSetAssignment("leader", 1, {}, flavors), PodSetAssignment("workers", 2, {"cpu": 4}, flavors)
+    admitted = with_admission(pending_workload("w", 4), cpu_queue("q", 4), Assignment((leader, workers), {CPU: 4}), 0.0)
+    assert admitted.admission is not None
+    assert [pod_set.usage for pod_set in admitted.admission.pod_sets] == [{"cpu": 0}, {"cpu": 4}]
 
 
 def statuses(snapshot: Snapshot, *heads: Head) -> dict[str, str]:
