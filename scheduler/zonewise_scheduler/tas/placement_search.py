@@ -113,8 +113,12 @@ def _zone_request_problem(search: PlacementSearch) -> TopologyAssignmentFailure 
             params = topology_assignment_parameters(
                 (*tree.level_keys, ZONE_LEVEL), pod_set, TASFeatureGates(), has_leader=False
             )
+            zone_slice_size = max(1, tas_pod_set_requests(request)[1])
             if isinstance(params, str):
                 return TopologyAssignmentFailure(request.pod_set.name, tree.name, params)
+            if request.pods % zone_slice_size:
+                problem = f"slice size {zone_slice_size} must evenly divide the pod set's {request.pods} pods"
+                return TopologyAssignmentFailure(request.pod_set.name, tree.name, problem)
     return None
 
 

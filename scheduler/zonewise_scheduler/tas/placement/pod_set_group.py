@@ -17,7 +17,7 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import LayerFit, Topolog
 from zonewise_scheduler.tas.snapshot.domain_states import fill_in_counts
 from zonewise_scheduler.tas.snapshot.leaf_counts import fill_leaf_counts
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
-from zonewise_scheduler.tas.tree.topology_assignments import build_assignment
+from zonewise_scheduler.tas.tree.topology_assignments import build_assignment, truncate_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +54,7 @@ def find_topology_assignment(
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
     """Return the assignments by pod set, or why there are none.
 
+    The last slice may have fewer pods than the others, but needs the same capacity. So if more pods fit, fewer pods do.
     `assumed_usage`: usage in addition to the snapshot's. `required_replacement_domain`: the range of leaves that the
     pods may use; None: all.
     """
@@ -100,7 +101,8 @@ def _build_assignments(
     allotment = _assign_leaves(tree, levels, params)
     if isinstance(allotment, InsufficientLevel):
         return _failure(tree, levels, params, allotment, exclusions(), group.workers.name)
-    assignments = {group.workers.name: build_assignment(tree, allotment.domains, allotment.units)}
+    whole_slices = build_assignment(tree, allotment.domains, allotment.units)
+    assignments = {group.workers.name: truncate_assignment(whole_slices, group.workers.pod_count)}
     if group.leader is not None:
         assignments[group.leader.name] = build_assignment(tree, allotment.domains, allotment.leader_count)
     return assignments

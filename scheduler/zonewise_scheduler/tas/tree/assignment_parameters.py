@@ -21,7 +21,7 @@ class TopologyAssignmentParameters(NamedTuple):
     """The parameters of one search; a level is its index in the tree's level keys."""
 
     pod_count: int
-    """Number of pods without the leader."""
+    """Number of pods without the leader, rounded up to whole slices."""
     has_leader: bool
     requested_level: int
     """Level at which the search begins: the required or preferred level; the lowest for unconstrained pods."""
@@ -67,12 +67,10 @@ def topology_assignment_parameters(
     slice_size_at_level = problem or _slice_size_at_level(level_keys, request.slice_constraints)
     if isinstance(slice_size_at_level, str):
         return slice_size_at_level
-    if pod_set.pod_count % slice_size:
-        return f"slice size {slice_size} must evenly divide the pod set's {pod_set.pod_count} pods"
     slices_only = bool(request.slice_constraints) and not (request.required or request.preferred)
     unconstrained = request.unconstrained or slices_only
     return TopologyAssignmentParameters(
-        pod_set.pod_count,
+        -(-pod_set.pod_count // slice_size) * slice_size,
         has_leader,
         level_keys.index(level_key),
         level_keys.index(slice_level_key),

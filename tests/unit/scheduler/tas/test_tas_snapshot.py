@@ -20,7 +20,7 @@ from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import (
     PROVISIONING_REQUEST_CONTROLLER,
     needs_second_pass,
 )
-from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -301,6 +301,22 @@ def test_only_admitted_pods_are_assigned() -> None:
     for workload, host in ((placed, "old"), (moved, "new")):
         admitted = workload.admitted_pod_sets["main"]
         assert (hosts_of(workload), admitted.pods, admitted.usage) == ({"main": {host: 3}}, 3, {"cpu": 3})
+
+
+PAIRS = PodSetTopologyRequest(slice_constraints=(SliceConstraint(HOSTNAME, 2),))
+
+
+def test_a_job_whose_first_pods_have_finished_restarts() -> None:
+    """It may have lost its quota since then. The five remaining pods are two pairs and one pod."""
+    pending = replace(job("one", pods_of(1, 6, PAIRS)), reclaimable_pods={"main": 1})
+    restarted = admit(snapshot_of([preempting_queue("a", 9)], [Host("h1", "x", 3), Host("h2", "x", 4)]), "a", pending)
+    assert hosts_of(restarted) == {"main": {"h1": 2, "h2": 3}}
+
+
+def test_partial_admission_finds_the_largest_number_of_pods_in_slices() -> None:
+    pending = job("one", pods_of(1, 8, PAIRS)._replace(min_pods=2))
+    admitted = admit(snapshot_of([preempting_queue("a", 9)], [Host("h1", "x", 6)]), "a", pending)
+    assert hosts_of(admitted) == {"main": {"h1": 6}}
 
 
 def test_second_pass_preempts() -> None:

@@ -125,7 +125,8 @@ def is_valid_placement(workload: Workload, hosts: dict[str, Host]) -> bool:
         valid &= admission.flavors["cpu"] == "all" or all(hosts[host].fast for host in pods_by_host)
         valid &= not request.required or len(levels[request.required]) == 1
         valid &= all(
-            pods % layer.size == 0 for layer in request.slice_constraints for pods in levels[layer.level].values()
+            sum(-(-pods // layer.size) for pods in levels[layer.level].values()) == -(-pod_set.pods // layer.size)
+            for layer in request.slice_constraints
         )
         if not valid:
             return False

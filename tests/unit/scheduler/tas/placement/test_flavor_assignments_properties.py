@@ -14,6 +14,7 @@ from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, Slice
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
+from zonewise_scheduler.tas.tree.topology_assignments import truncate_assignment
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 
@@ -121,6 +122,24 @@ def test_assignments_comply_with_the_request(nodes: list[Host], gang: Gang, gate
     result = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), gang.sets, gates)
     if isinstance(result, TASAssignments):
         check_assignments(nodes, gang, result)
+
+
+@given(hosts(), gangs(), GATES, st.integers(1, 3))
+def test_only_the_last_slice_has_fewer_pods(nodes: list[Host], gang: Gang, gates: TASFeatureGates, absent: int) -> None:
+    """Pods that do not fill their last slice are placed like whole slices, without the highest ranks."""
+    layers = gang.request.slice_constraints
+    count = gang.workers.pod_count - min(absent, layers[0].size - 1 if layers else 0)
+    fewer = Gang((gang.workers._replace(pod_count=count), *gang.sets[1:]))
+    whole, result = (
+        find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), each.sets, gates) for each in (gang, fewer)
+    )
+    assert isinstance(result, TASAssignments) is isinstance(whole, TASAssignments)
+    if isinstance(result, TASAssignments) and isinstance(whole, TASAssignments):
+        workers = result.assignments["workers"]
+        assert workers == truncate_assignment(whole.assignments["workers"], count)
+        for level, size in layers:
+            slices = sum(-(-pods // size) for pods in pods_by_domain(workers, nodes, level).values())
+            assert slices == -(-count // size)
 
 
 def assignment_exists(nodes: list[Host], gang: Gang) -> bool:
