@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.api.workload_types import Usage
     from zonewise_scheduler.quota.cycle.entry import Entry
-    from zonewise_scheduler.quota.hierarchy.drs import DRS
-    from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, ResourceNode
+    from zonewise_scheduler.quota.hierarchy.resource_node import ResourceNode
 
 
 def make_iterator(entries: list[Entry], settings: QuotaSettings) -> Iterator[Entry]:
@@ -41,56 +42,72 @@ def _fair_sharing_order(entries: list[Entry], settings: QuotaSettings) -> Iterat
     for entry in entries:
         trees.setdefault(entry.cq.root, []).append(entry)
     for root, tree_entries in trees.items():
-        remaining = list(tree_entries)
-        while remaining:
-            winner = remaining[0] if root is None else _winner(root, remaining, settings)
-            remaining.remove(winner)
-            yield winner
+        if root is None:
+            yield from tree_entries
+        else:
+            yield from _Tournament(tree_entries, settings).winners(root)
 
 
 class _Contender(NamedTuple):
+    """The best of the remaining entries below a node."""
+
+    rank: tuple[bool, tuple[float, float], int, float]
+    """Its rank among the contenders of the node's siblings."""
     entry: Entry
-    shares: dict[CohortSnapshot, DRS]
-    """For each cohort, the share of its child that contains the entry, as if the entry were admitted."""
+    usage_beyond: Usage
+    """What it would add to the usage of the node's parent."""
 
 
-def _winner(root: CohortSnapshot, entries: list[Entry], settings: QuotaSettings) -> Entry:
-    by_queue: dict[ResourceNode, list[_Contender]] = {}
-    for entry in entries:
-        by_queue.setdefault(entry.cq, []).append(_Contender(entry, _shares_with(entry)))
-    winner = _run_tournament(root, by_queue, settings)
-    return entries[0] if winner is None else winner.entry
+class _Tournament:
+    """Selects the next entry of a tree: the best of its children's contenders wins each cohort (runTournament).
+
+    A decision about an entry changes only the usage of its queue and of the cohorts above. The contenders of all other
+    nodes remain, so most decisions cost only as much as these cohorts have children.
+    """
+
+    def __init__(self, entries: Iterable[Entry], settings: QuotaSettings) -> None:
+        self._settings = settings
+        self._remaining: dict[ResourceNode, list[Entry]] = {}
+        """The entries by queue."""
+        self._contenders: dict[ResourceNode, _Contender | None] = {}
+        """By node; None if no entry is left below it."""
+        for entry in entries:
+            self._remaining.setdefault(entry.cq, []).append(entry)
+
+    def winners(self, root: CohortSnapshot) -> Iterator[Entry]:
+        """Yield each entry once. The caller decides about an entry before it takes the next one."""
+        while (winner := self._best_child(root)) is not None:
+            entry = winner.entry
+            self._remaining[entry.cq].remove(entry)
+            yield entry
+            for node in (entry.cq, *entry.cq.path_parent_to_root()):
+                self._contenders.pop(node, None)
+
+    def _best_child(self, cohort: CohortSnapshot) -> _Contender | None:
+        children: tuple[ResourceNode, ...] = (*cohort.child_cohorts, *cohort.child_cqs)
+        contenders = (contender for child in children if (contender := self._contender(child)) is not None)
+        return min(contenders, key=_rank_of, default=None)
+
+    def _contender(self, node: ResourceNode) -> _Contender | None:
+        if node not in self._contenders:
+            self._contenders[node] = self._find_contender(node)
+        return self._contenders[node]
+
+    def _find_contender(self, node: ResourceNode) -> _Contender | None:
+        if isinstance(node, CohortSnapshot):
+            best = self._best_child(node)
+            return None if best is None else self._rank(node, best.entry, best.usage_beyond)
+        entries = (self._rank(node, entry, entry.assignment_usage) for entry in self._remaining.get(node, ()))
+        return min(entries, key=_rank_of, default=None)
+
+    def _rank(self, node: ResourceNode, entry: Entry, usage: Usage) -> _Contender:
+        """Return an entry as a contender of a node; `usage`: what it would add to the usage of the node."""
+        share, workload = dominant_resource_share(node, usage), entry.head.workload
+        timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._settings.requeue_from_eviction)
+        borrows = share.is_borrowing_on(entry.assignment_usage)
+        rank = borrows, share.comparison_key, -workload.priority, timestamp
+        return _Contender(rank, entry, node.usage_beyond(usage))
 
 
-def _shares_with(entry: Entry) -> dict[CohortSnapshot, DRS]:
-    shares: dict[CohortSnapshot, DRS] = {}
-    usage = entry.assignment_usage
-    entry.cq.add_usage(usage)
-    node: ResourceNode = entry.cq
-    while node.parent is not None:
-        shares[node.parent] = dominant_resource_share(node)
-        node = node.parent
-    entry.cq.remove_usage(usage)
-    return shares
-
-
-def _run_tournament(
-    cohort: CohortSnapshot, by_queue: dict[ResourceNode, list[_Contender]], settings: QuotaSettings
-) -> _Contender | None:
-    """Return the contender of a cohort: the best of its children's contenders (runTournament)."""
-    contenders = [
-        contender
-        for child in cohort.child_cohorts
-        if (contender := _run_tournament(child, by_queue, settings)) is not None
-    ]
-    contenders += [contender for queue in cohort.child_cqs for contender in by_queue.get(queue, ())]
-    if not contenders:
-        return None
-
-    def rank(contender: _Contender) -> tuple[bool, tuple[float, float], int, float]:
-        share, workload = contender.shares[cohort], contender.entry.head.workload
-        timestamp = workload.queue_order_timestamp(requeue_from_eviction=settings.requeue_from_eviction)
-        borrows = share.is_borrowing_on(contender.entry.assignment_usage)
-        return borrows, share.comparison_key, -workload.priority, timestamp
-
-    return min(contenders, key=rank)
+def _rank_of(contender: _Contender) -> tuple[bool, tuple[float, float], int, float]:
+    return contender.rank

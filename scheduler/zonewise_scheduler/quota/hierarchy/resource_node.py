@@ -138,6 +138,11 @@ class ResourceNode:
         """Return whether the node borrows none of these (IsWithinNominalInResources)."""
         return not any(self.borrowing_with(key) for key in keys)
 
+    def usage_beyond(self, usage: Usage) -> Usage:
+        """Return the part of additional usage that add_usage() would add at the parent."""
+        beyond = {key: minus(amount, self.local_available(key)) for key, amount in usage.items()}
+        return {key: amount for key, amount in beyond.items() if amount > 0}
+
     def add_amount(self, key: FlavorResource, amount: int) -> None:
         """Add usage at this node, and the part beyond the local quota at its parent."""
         local_available = self.local_available(key)

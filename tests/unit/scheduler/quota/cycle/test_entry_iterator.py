@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
+from support.quota_strategies import CPU, KEYS, cpu_queue, pending_workload, running_workload, snapshots
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import Cohort
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
@@ -16,7 +17,11 @@ from zonewise_scheduler.quota.cycle.entry import Entry, Head
 from zonewise_scheduler.quota.cycle.entry_iterator import make_iterator
 from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.hierarchy.resource_node import CohortSnapshot, ResourceNode
 
 FAIR = QuotaSettings(fair_sharing=True)
 NEW = st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2), st.none() | st.integers(0, 2))
@@ -116,8 +121,47 @@ def test_entries_of_queues_without_a_cohort_keep_their_order() -> None:
     assert "".join(names(entries, FAIR)) == "bca"
 
 
-def test_an_entry_without_a_tree_of_active_queues_is_decided_as_well() -> None:
-    """The queue is on hold: it takes no part in the tournament, and its entries keep their order."""
-    snapshot = Snapshot([cpu_queue("held", 1)._replace(stop_policy="Hold"), cpu_queue("q", 1)])
-    entries = [entry(snapshot, pending_workload(f"w{i}", 1), "held") for i in range(3)]
-    assert names(entries, FAIR) == ["w0", "w1", "w2"]
+def fairest(cohort: CohortSnapshot, entries: list[Entry]) -> Entry | None:
+    """Return the winner of a cohort, from the shares of its children with each entry (runTournament)."""
+    finalists = [fairest(child, entries) for child in cohort.child_cohorts]
+    finalists += [each for queue in cohort.child_cqs for each in entries if each.cq is queue]
+
+    def rank(each: Entry) -> tuple[bool, tuple[float, float], int, float]:
+        each.cq.add_usage(each.assignment_usage)
+        node: ResourceNode = each.cq
+        while node.parent is not None and node.parent is not cohort:
+            node = node.parent
+        share, workload = dominant_resource_share(node), each.head.workload
+        each.cq.remove_usage(each.assignment_usage)
+        borrows = share.is_borrowing_on(each.assignment_usage)
+        return borrows, share.comparison_key, -workload.priority, workload.created_at
+
+    return min((each for each in finalists if each is not None), key=rank, default=None)
+
+
+_AMOUNTS = st.tuples(*[st.integers(0, 5)] * len(KEYS))
+
+
+@given(snapshots(), st.lists(st.tuples(st.integers(0, 3), _AMOUNTS, st.integers(0, 2)), max_size=9), st.data())
+def test_each_winner_is_the_fairest_remaining_entry(
+    snapshot: Snapshot, new: list[tuple[int, tuple[int, ...], int]], data: st.DataObject
+) -> None:
+    """Shares change after each decision, whether the entry is admitted, waits with some of its usage, or neither."""
+    queues = sorted(name for name, node in snapshot.cluster_queues.items() if node.root is not None)
+    entries = [
+        Entry(
+            Head(pending_workload(f"w{i}", sum(amounts), priority, float(i)), (queue := queues[number % len(queues)])),
+            snapshot.cluster_queues[queue],
+            Assignment((PodSetAssignment("main", 1, {}),), dict(zip(KEYS, amounts, strict=True))),
+        )
+        for i, (number, amounts, priority) in enumerate(new if queues else ())
+    ]
+    remaining = list(entries)
+    for winner in make_iterator(entries, FAIR):
+        assert winner.cq.root is not None
+        assert winner is fairest(winner.cq.root, remaining)
+        remaining.remove(winner)
+        winner.cq.add_usage(
+            {key: data.draw(st.integers(0, 1)) * usage for key, usage in winner.assignment_usage.items()}
+        )
+    assert not remaining

@@ -113,6 +113,19 @@ def distance_to_the_furthest_below(node: ResourceNode) -> int:
     return max((distance_to_the_furthest_below(child) + 1 for child in below), default=0)
 
 
+@given(snapshots(), st.tuples(*[st.integers(-2, 9)] * len(KEYS)))
+def test_usage_beyond_is_what_the_parent_gets(snapshot: Snapshot, amounts: tuple[int, ...]) -> None:
+    """A workload slice may use less than the one that it replaces."""
+    usage = dict(zip(KEYS, amounts, strict=True))
+    for queue in snapshot.cluster_queues.values():
+        before = {} if queue.parent is None else dict(queue.parent.usage)
+        beyond = queue.usage_beyond(usage)
+        queue.add_usage(usage)
+        if queue.parent is not None:
+            more = {key: queue.parent.usage[key] - before.get(key, 0) for key in KEYS}
+            assert beyond == {key: amount for key, amount in more.items() if amount}
+
+
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 20))
 def test_height_of_the_lowest_subtree_that_fits(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
     """It is the height of the lowest node that does not borrow with this usage; if all borrow, that of the root."""
