@@ -18,7 +18,6 @@ Back:
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
@@ -182,7 +181,7 @@ class Handover:
         self._write(on)
 
     def _wait_released(self) -> None:
-        for _ in range(ceil(_STOP_TIMEOUT)):
+        for _ in range(_STOP_TIMEOUT):
             lease = read_lease(self._client, LeaseName(self._options.namespace, OWN_NAME))
             if lease is None or not holder(lease):
                 return
