@@ -115,6 +115,7 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
         (FIRST, {names.AMOUNTS: "memory=9E/9E/9E"}),
         ((), {names.EXCLUDED: "memory@0=9E"}),
         ((), {names.UNZONED_DEVICES: "memory-like=9E/9E/9E"}),
+        ((), {names.UNZONED_DEVICES: "/".join([f"memory-like={1 << 58}", *[str(1 << 58)] * 2])}),
     ],
 )
 def test_amounts_that_no_node_has(owner: tuple[str | int, ...], attributes: dict[str, str]) -> None:

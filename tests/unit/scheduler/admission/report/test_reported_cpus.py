@@ -90,10 +90,19 @@ L3_OF_A_ZONE = Shape(packages=1, zones=2, cores=3, threads=2, l3_cores=3)
         (L3_OF_A_ZONE._replace(offline=(0, 6)), False),
         (L3_OF_A_ZONE._replace(offline=(6,)), True),
         (L3_OF_A_ZONE._replace(offline=(6,), l3_cores=1), False),
-        (L3_OF_A_ZONE._replace(offline=(6,), zones=1), False),
+        (L3_OF_A_ZONE._replace(offline=(3,), zones=1), False),
         (L3_OF_A_ZONE._replace(offline=(1, 2, 7, 8), l3_cores=1), True),
+        (L3_OF_A_ZONE._replace(offline=(0,), adjacent=True), True),
     ],
-    ids=["all online", "a core offline", "a thread offline", "an L3 for each core", "one zone", "a zone of one core"],
+    ids=[
+        "all online",
+        "a core offline",
+        "a thread offline",
+        "an L3 for each core",
+        "one zone",
+        "a zone of one core",
+        "a thread offline, with adjacent threads",
+    ],
 )
 def test_l3_groups_are_unknown_if_offline_cpus_make_zones_differ(shape: Shape, is_unknown: bool) -> None:
     """They only matter if the kubelet aligns CPUs to L3 groups."""
