@@ -6,6 +6,7 @@ workloads. The project's own readers read all objects, so the contract covers th
 
 - trees.jsonl.gz: deep trees of cohorts, changed quotas, partial admission, PreemptionOverBorrowing, admission checks.
 - topologies.jsonl.gz: topologies with slices, groups, taints, selectors, failed nodes, second passes and preemption.
+- changes.jsonl.gz: reclaimable pods, changes of nodes and of pods outside the queues, resource transformations.
 
 Three outcomes of Kueue are not compared. A second pass sets no condition, so its reason is not visible. Kueue gives no
 reason for some placements that fail even in an empty cluster. If several pod sets lack a placement, Kueue names any.
@@ -35,6 +36,7 @@ from zonewise_scheduler.quota.api.queue_reader import (
     read_resource_flavor,
     read_topology,
 )
+from zonewise_scheduler.quota.api.resource_settings import ResourceSettings, parse_resource_settings
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -74,6 +76,7 @@ class Cluster:
 
     def __init__(self, case: Json) -> None:
         self._case = case
+        self._nodes, self._pods = case["nodes"], case["pods"]
         gates = case["gates"]
         self._gates = TASFeatureGates(
             gates.get("TASProfileMixed", True),
@@ -83,6 +86,7 @@ class Cluster:
         self._settings = QuotaSettings(
             case["fair"],
             tuple(case.get("strategies") or ()),
+            resources=parse_resource_settings(case.get("resources", {})),
             recompute_topology_assignment=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
         )
         self._checks = {name_of(check): valid(read_admission_check(check)) for check in case["checks"]}
@@ -165,7 +169,9 @@ class Cluster:
                 self._pending[name].push_or_update(workload)
 
     def _apply_events(self, step: Json) -> None:
-        for workload in map(read_valid_workload, step["arrive"]):
+        self._change_nodes(step)
+        self._reclaim(step.get("reclaim") or {})
+        for workload in (read_valid_workload(manifest, self._settings.resources) for manifest in step["arrive"]):
             self._cluster_queues[workload.name] = self._queue_names[workload.queue_name]
             self._pending[self._cluster_queues[workload.name]].push_or_update(workload)
         node = step.get("failNode", "")
@@ -177,15 +183,31 @@ class Cluster:
                 self._running[name] = replace(workload, admission=workload.admission._replace(pending_checks=()))
         self._snapshot = self._build()
 
+    def _change_nodes(self, step: Json) -> None:
+        """Change nodes, and add pods that do not belong to a queue."""
+        changed = {name_of(node): node for node in step.get("nodes", ())}
+        self._failed_nodes -= changed.keys()
+        self._nodes = [changed.get(name_of(node), node) for node in self._nodes]
+        self._pods = [*self._pods, *step.get("pods", ())]
+
+    def _reclaim(self, reclaimable: Json) -> None:
+        """Set the number of pods of workloads that are no longer needed."""
+        pods = {name: {entry["name"]: entry["count"] for entry in entries} for name, entries in reclaimable.items()}
+        for name in pods.keys() & self._running.keys():
+            self._running[name] = replace(self._running[name], reclaimable_pods=pods[name])
+        for pending in self._pending.values() if pods else ():
+            for workload in list(pending.workloads()):
+                if workload.name in pods:
+                    pending.push_or_update(replace(workload, reclaimable_pods=pods[workload.name]))
+            pending.queue_inadmissible_workloads()
+
     def _read_queue(self, manifest: Json) -> ClusterQueue:
         return with_admission_checks(valid(read_cluster_queue(manifest)), self._checks)
 
     def _build(self) -> Snapshot:
         case = self._case
-        nodes = read_nodes(case)
-        ready = np.array(
-            [is_ready(node) and name_of(node) not in self._failed_nodes for node in case["nodes"]], np.bool_
-        )
+        nodes = read_nodes(self._nodes, self._pods)
+        ready = np.array([is_ready(node) and name_of(node) not in self._failed_nodes for node in self._nodes], np.bool_)
         flavors = [valid(read_resource_flavor(flavor)) for flavor in case["flavors"]]
         levels = {name_of(topology): valid(read_topology(topology)).levels for topology in case["topologies"]}
         topologies = [
@@ -212,20 +234,20 @@ def valid(result: tuple[Any, tuple[str, ...]]) -> Any:
     return value
 
 
-def read_valid_workload(manifest: Json) -> Workload:
-    result = read_workload(manifest)
+def read_valid_workload(manifest: Json, resources: ResourceSettings) -> Workload:
+    result = read_workload(manifest, resources=resources)
     assert result.workload is not None
     assert not result.problems
     return result.workload
 
 
-def read_nodes(case: Json) -> NodeInfoTable:
+def read_nodes(nodes: list[Json], pods: list[Json]) -> NodeInfoTable:
     """Return the nodes with the pods that do not belong to a queue."""
-    pods: dict[str, list[Any]] = {}
-    for pod in case["pods"]:
+    pods_by_node: dict[str, list[Any]] = {}
+    for pod in pods:
         if pod["status"]["phase"] not in FINISHED:
-            pods.setdefault(pod["spec"]["nodeName"], []).append(read_pod_info(pod))
-    return NodeInfoTable([read_node_info(node, pods.get(name_of(node), ())) for node in case["nodes"]])
+            pods_by_node.setdefault(pod["spec"]["nodeName"], []).append(read_pod_info(pod))
+    return NodeInfoTable([read_node_info(node, pods_by_node.get(name_of(node), ())) for node in nodes])
 
 
 def is_ready(node: Json) -> bool:
@@ -292,7 +314,7 @@ def check_message(recorded: Mapping[str, Any], decision: Decision, at: str) -> N
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("file", ["trees.jsonl.gz", "topologies.jsonl.gz"])
+@pytest.mark.parametrize("file", ["trees.jsonl.gz", "topologies.jsonl.gz", "changes.jsonl.gz"])
 def test_decisions_equal_those_of_kueue(file: str, part: int) -> None:
     for index, case in list(enumerate(recorded_cases(file)))[part::PARTS]:
         cluster = Cluster(case)
