@@ -20,14 +20,20 @@ _HUGE_PAGES = "hugepages-"
 
 def plus(a: int, b: int) -> int:
     """Return the sum; it is unlimited if `a` or `b` is."""
-    return UNLIMITED if UNLIMITED in (a, b) else _saturated(a + b)
+    if a == UNLIMITED or b == UNLIMITED:  # noqa: PLR1714 -- simulated preemption adds millions of amounts
+        return UNLIMITED
+    total = a + b
+    return total if MIN_AMOUNT <= total <= UNLIMITED else _saturated(total)
 
 
 def minus(a: int, b: int) -> int:
     """Return the difference: 0 if both amounts are unlimited, and MIN_AMOUNT if only `b` is."""
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
-    return MIN_AMOUNT if b == UNLIMITED else _saturated(a - b)
+    if b == UNLIMITED:
+        return MIN_AMOUNT
+    difference = a - b
+    return difference if MIN_AMOUNT <= difference <= UNLIMITED else _saturated(difference)
 
 
 def amount_from_quantity(resource: str, quantity: str | int) -> int:

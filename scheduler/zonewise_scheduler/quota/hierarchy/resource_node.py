@@ -145,19 +145,30 @@ class ResourceNode:
 
     def add_amount(self, key: FlavorResource, amount: int) -> None:
         """Add usage at this node, and the part beyond the local quota at its parent."""
-        local_available = self.local_available(key)
-        self.usage[key] = plus(self.usage[key], amount)
-        self.share = None
-        if self.parent is not None and amount > local_available:
-            self.parent.add_amount(key, minus(amount, local_available))
+        node: ResourceNode | None = self
+        while node is not None:
+            usage = node.usage[key]
+            node.usage[key] = plus(usage, amount)
+            node.share = None
+            if node._local_quota or usage < 0:
+                amount = minus(amount, max(0, minus(node.local_quota(key), usage)))
+            if amount <= 0:
+                return
+            node = node.parent
 
     def remove_amount(self, key: FlavorResource, amount: int) -> None:
         """Remove usage that add_amount() added."""
-        usage, local_quota = self.usage[key], self.local_quota(key)
-        self.usage[key] = minus(usage, amount)
-        self.share = None
-        if self.parent is not None and usage > local_quota:
-            self.parent.remove_amount(key, min(amount, minus(usage, local_quota)))
+        node: ResourceNode | None = self
+        while node is not None:
+            usage = beyond = node.usage[key]
+            if node._local_quota:
+                beyond = minus(usage, node.local_quota(key))
+            node.usage[key] = minus(usage, amount)
+            node.share = None
+            if beyond <= 0:
+                return
+            amount = min(amount, beyond)
+            node = node.parent
 
     def add_usage(self, usage: Usage) -> None:
         """Add usage of several flavor resources."""
