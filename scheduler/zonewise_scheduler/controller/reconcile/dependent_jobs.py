@@ -46,19 +46,20 @@ class DependentJobs:
         self._find = find
         self._dependencies: ReverseIndex[ObjectKey, ObjectKey] = ReverseIndex()
         self._deleted: dict[ObjectKey, Json] = {}
-        """The last state of each deleted Job on which others depend."""
+        """The last state of each deleted Job, until no other Job needs it."""
 
     def change(self, key: ObjectKey, old: Json | None, new: Json | None) -> Collection[ObjectKey]:
         """Record a Job before and after a change, and return the Jobs that depend on it; None: it does not exist."""
         if new is None:
             self.waiting.pop(key, None)
         self._dependencies.change(key, () if new is None else _dependency_keys(key, new))
+        for other in () if old is None else _dependency_keys(key, old):
+            if not self._dependencies.sources(other):
+                self._deleted.pop(other, None)
         dependents = self._dependencies.sources(key)
         self._deleted.pop(key, None)
         if new is None and old is not None and dependents:
             self._deleted[key] = old
-        for deleted in [other for other in self._deleted if not self._dependencies.sources(other)]:
-            del self._deleted[deleted]
         return dependents
 
     def progress(self, key: ObjectKey, job: Json) -> DependencyProgress:
@@ -79,8 +80,10 @@ class DependentJobs:
 
 
 def _dependency_keys(key: ObjectKey, job: Json) -> tuple[ObjectKey, ...]:
+    """Return the Jobs on which a Job depends, without those that it notes as fulfilled."""
     try:
-        names = dict.fromkeys(dependency.job for dependency in read_dependencies(job))
+        noted = read_fulfilled(job)
+        names = dict.fromkeys(each.job for each in read_dependencies(job) if each not in noted)
     except FieldError:  # the reconciler reports it
         return ()
     return tuple(ObjectKey(JOBS, key.namespace, name) for name in names)

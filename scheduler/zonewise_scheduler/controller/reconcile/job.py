@@ -108,7 +108,7 @@ class JobState(NamedTuple):
     active_pods: int = 0
     """Number of observed pods of its Workloads that have not finished."""
     dependencies: DependencyProgress = DependencyProgress()
-    """Whether a Job on which it depends must end first."""
+    """Which of its dependencies are fulfilled."""
     prebuilt: Json | None = None
     """The Workload that the job names; None: it names none, or this Workload does not exist."""
 

@@ -64,6 +64,15 @@ def test_deleted_jobs_are_forgotten_with_those_that_depend_on_them() -> None:
     assert jobs.progress(key("train"), job("afterok:a")) == (True, "")
 
 
+def test_a_deleted_job_is_forgotten_once_its_end_is_noted() -> None:
+    jobs = DependentJobs(lambda _: None)
+    jobs.change(key("train"), None, job("afterok:a"))
+    jobs.change(key("a"), job(condition="Complete"), None)
+    jobs.change(key("train"), job("afterok:a"), job("afterok:a", noted="u afterok:a"))
+    assert jobs.progress(key("other"), job("afterok:a")) == (True, "")
+    assert list(jobs.change(key("a"), None, job())) == [], "nothing that happens to another Job of that name matters"
+
+
 def test_dependents_are_checked_again() -> None:
     jobs = DependentJobs(lambda _: None)
     assert list(jobs.change(key("train"), None, job("afterok:a:b"))) == []
