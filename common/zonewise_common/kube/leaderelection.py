@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from zonewise_common.kube.errors import AlreadyExists, BadResponse, Conflict, KubeError, NotFound
+from zonewise_common.kube.failure_log import FailureLog
 from zonewise_common.kube.resources import LEASES
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ class LeaderElector:
         self._observed: ObservedLease | None = None
         self._leads_until = float("-inf")
         self._reported = False
-        self._failures: set[type[KubeError]] = set()
-        """The kinds of failures that were logged since the last success."""
+        lease = f"Lease {namespace}/{name}"
+        self._failures = FailureLog(log, lease, f"{lease}: the election works again")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{name}", daemon=True)
 
@@ -178,23 +179,12 @@ class LeaderElector:
         """Try once to acquire or renew the lease, and run the callback if the leadership has changed."""
         try:
             self._try()
-            self._note_success()
+            self._failures.end()
         except KubeError as error:
-            self._note_failure(error)
+            self._failures.add(error)
         except Exception:  # a defect of this program must not end the thread
             log.exception("Lease %s/%s: trying again", self._namespace, self._name)
         self._report()
-
-    def _note_failure(self, error: KubeError) -> None:
-        """Log a failure, but each kind only once in an outage."""
-        level = logging.DEBUG if type(error) in self._failures else logging.WARNING
-        self._failures.add(type(error))
-        log.log(level, "Lease %s/%s: %s", self._namespace, self._name, error)
-
-    def _note_success(self) -> None:
-        if self._failures:
-            self._failures.clear()
-            log.info("Lease %s/%s: the election works again", self._namespace, self._name)
 
     def release(self) -> None:
         """Stop leading, run the callback, and only then release the lease."""

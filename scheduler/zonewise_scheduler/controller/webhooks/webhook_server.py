@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
+from zonewise_common.kube.failure_log import FailureLog
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_common.service.http_server import HttpServer
 from zonewise_common.service.tls import Certificates
@@ -98,8 +99,8 @@ class WebhookServer:
         self._is_leader, self._clock = is_leader, clock
         self._bundle: CertificateBundle | None = None
         self._server: HttpServer | None = None
-        self._failures: set[type[Exception]] = set()
-        """The kinds of failures since the last successful check; each is one line in the log."""
+        check = "the certificate of the webhooks"
+        self._failures = FailureLog(log, f"{check} cannot be checked", f"{check} is checked again")
         self._missing: set[Resource] = set()
         """Kinds of webhook configurations that were not installed in the last check."""
         self._stopping = threading.Event()
@@ -149,24 +150,14 @@ class WebhookServer:
             wait = _PERIOD
             try:
                 self.step()
-                self._note_success()
+                self._failures.end()
             except (KubeError, OSError) as error:
-                self._note_failure(error)
+                self._failures.add(error)
                 wait = _RETRY
             except Exception:  # a bug must not end the thread
                 log.exception("webhooks: the step failed")
                 wait = _RETRY
             self._wait(wait)
-
-    def _note_failure(self, error: Exception) -> None:
-        level = logging.DEBUG if type(error) in self._failures else logging.WARNING
-        log.log(level, "the certificate of the webhooks cannot be checked: %s", error)
-        self._failures.add(type(error))
-
-    def _note_success(self) -> None:
-        if self._failures:
-            log.info("the certificate of the webhooks is checked again")
-        self._failures.clear()
 
     def _wait(self, seconds: float) -> None:
         """Wait until the next check is due, or this replica starts to lead."""
