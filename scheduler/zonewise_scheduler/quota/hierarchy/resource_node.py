@@ -148,27 +148,24 @@ class ResourceNode:
         node: ResourceNode | None = self
         while node is not None:
             usage = node.usage[key]
+            beyond = minus(amount, node.local_available(key)) if node._local_quota or usage < 0 else amount
             node.usage[key] = plus(usage, amount)
             node.share = None
-            if node._local_quota or usage < 0:
-                amount = minus(amount, max(0, minus(node.local_quota(key), usage)))
-            if amount <= 0:
+            if beyond <= 0:
                 return
-            node = node.parent
+            amount, node = beyond, node.parent
 
     def remove_amount(self, key: FlavorResource, amount: int) -> None:
         """Remove usage that add_amount() added."""
         node: ResourceNode | None = self
         while node is not None:
-            usage = beyond = node.usage[key]
-            if node._local_quota:
-                beyond = minus(usage, node.local_quota(key))
+            usage = node.usage[key]
+            beyond = minus(usage, node.local_quota(key)) if node._local_quota else usage
             node.usage[key] = minus(usage, amount)
             node.share = None
             if beyond <= 0:
                 return
-            amount = min(amount, beyond)
-            node = node.parent
+            amount, node = min(amount, beyond), node.parent
 
     def add_usage(self, usage: Usage) -> None:
         """Add usage of several flavor resources."""
