@@ -109,14 +109,14 @@ def _zone_request_problem(search: PlacementSearch) -> TopologyAssignmentFailure 
     for request in search.requests:
         topology_request = requested_topology(request.pod_set)
         if requests_zones(topology_request):
-            pod_set = tas_pod_set_requests(request)[0]._replace(topology_request=topology_request)
+            on_hosts, zone_slice_size = tas_pod_set_requests(request)
+            pod_set = on_hosts._replace(topology_request=topology_request)
             params = topology_assignment_parameters(
                 (*tree.level_keys, ZONE_LEVEL), pod_set, TASFeatureGates(), has_leader=False
             )
-            zone_slice_size = max(1, tas_pod_set_requests(request)[1])
             if isinstance(params, str):
                 return TopologyAssignmentFailure(request.pod_set.name, tree.name, params)
-            if request.pods % zone_slice_size:
+            if zone_slice_size and request.pods % zone_slice_size:
                 problem = f"slice size {zone_slice_size} must evenly divide the pod set's {request.pods} pods"
                 return TopologyAssignmentFailure(request.pod_set.name, tree.name, problem)
     return None
