@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from benchmarks.live_jobs import GangJob
     from benchmarks.observed_pods import ObservedPod
@@ -56,13 +56,3 @@ class GangEnds:
         """End no more gangs."""
         for timer in self._timers:
             timer.cancel()
-
-
-@contextlib.contextmanager
-def gang_ends(jobs: Iterable[GangJob], nodes: Mapping[str, Node]) -> Generator[GangEnds]:
-    """Yield an observer that ends gangs until the block ends."""
-    ends = GangEnds(jobs, nodes)
-    try:
-        yield ends
-    finally:
-        ends.close()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.agent_testbed import PROJECT
-from benchmarks.gang_ends import CONTAINER, gang_ends
+from benchmarks.gang_ends import CONTAINER, GangEnds
 from benchmarks.gang_spans import GangSpan, gang_spans, working_amount
 from benchmarks.kueue_manager import running_kueue
 from benchmarks.live_jobs import ALONE, KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, job_manifest, peers, present
@@ -151,7 +151,7 @@ def run(case: Case, jobs: Sequence[GangJob], holder: str, window: float) -> Kube
     with (
         _running_nodes(case) as (cluster, live),
         _holding(case, cluster, live, holder),
-        gang_ends(jobs, cluster.nodes) as ends,
+        contextlib.closing(GangEnds(jobs, cluster.nodes)) as ends,
     ):
         manifest = partial(guaranteed_manifest, case, holder=holder)
         pods = observe_pods(jobs, live, _LIMIT_FACTOR * window, manifest, ends.observe)

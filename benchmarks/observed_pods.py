@@ -49,7 +49,6 @@ class _Spec(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     phase: str = ""
-    reason: str = ""
 
 
 class ObservedPod(msgspec.Struct):

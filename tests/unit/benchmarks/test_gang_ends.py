@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchmarks.gang_ends import gang_ends
+from benchmarks.gang_ends import GangEnds
 from benchmarks.live_jobs import JOB_LABEL, GangJob
 from benchmarks.observed_pods import ObservedPod
 from support.waiting import eventually
@@ -38,7 +39,7 @@ def pod(name: str, phase: str) -> ObservedPod:
 
 def test_a_gang_ends_once_all_of_its_pods_have_run() -> None:
     finished: list[tuple[str, str]] = []
-    with gang_ends([GANG], nodes(finished)) as ends:
+    with closing(GangEnds([GANG], nodes(finished))) as ends:
         for phase in ("Pending", "Running", "Running"):
             ends.observe(pod("gang-0", phase))
         assert not finished, "one of two pods runs"
@@ -49,7 +50,7 @@ def test_a_gang_ends_once_all_of_its_pods_have_run() -> None:
 
 def test_a_rejected_pod_is_counted_once_and_does_not_complete_the_gang() -> None:
     finished: list[tuple[str, str]] = []
-    with gang_ends([GANG], nodes(finished)) as ends:
+    with closing(GangEnds([GANG], nodes(finished))) as ends:
         ends.observe(pod("gang-0", "Running"))
         for _ in range(2):
             ends.observe(pod("gang-1-x", "Failed"))
@@ -61,7 +62,7 @@ def test_a_rejected_pod_is_counted_once_and_does_not_complete_the_gang() -> None
 
 def test_a_pod_that_was_stopped_does_not_count_as_running() -> None:
     finished: list[tuple[str, str]] = []
-    with gang_ends([GANG], nodes(finished)) as ends:
+    with closing(GangEnds([GANG], nodes(finished))) as ends:
         ends.observe(pod("gang-0", "Running"))
         ends.observe(pod("gang-0", "Failed"))
         ends.observe(pod("gang-1", "Running"))
