@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from support.console_guide import ConsoleStep, console_steps, form
 from support.kueue_cluster import kueue_cluster
 from support.programs import Watched, find_program, missing_program
 from support.snapshots import PROJECT
-from support.tutorial_actions import add_labelled_node, end_by_fault, remove_labelled_node, write_faulty_capture
+from support.tutorial_actions import end_by_fault, write_capture
 from support.tutorials import Commands, run_tutorial
 from support.waiting import PATIENCE, pause
 from zonewise_sandbox.up.cluster import ClusterOptions, open_cluster
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 KUBECTL = find_program("kubectl") or shutil.which("kubectl")
 TUTORIALS = PROJECT / "docs/tutorials"
+CAPTURE = TUTORIALS / "node-7.tar.gz"
 LAPTOP = (TUTORIALS / "laptop.md").read_text()
 NODES = "2xdgx-h100"
 PAGES = ("first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm")
@@ -80,27 +82,38 @@ def commands(
         return said.partition("\nIn another terminal")[0]
 
     def end_by(code: int) -> str:
-        if code == OFF_THE_BUS:
-            write_faulty_capture(tmp_path / "node.tar.zst", tmp_path / "server")
-        return done(end_by_fault, cluster.config, "train", code)
-
-    def done(action: Callable[..., None], *arguments: object) -> str:
-        action(*arguments)
+        end_by_fault(cluster.config, "train", code)
         return ""
 
     played: dict[str, Callable[[], str]] = {
         UP: start,
         "a GPU fails": lambda: end_by(OFF_THE_BUS),
         "the program fails": lambda: end_by(OUT_OF_BOUNDS),
-        "NFD and GFD have labelled node-7": lambda: done(add_labelled_node, cluster.config, tmp_path / "node-7"),
-        "node-7 is removed": lambda: done(remove_labelled_node, cluster.config),
     }
+    shutil.copy(CAPTURE, tmp_path)
     return Commands(tmp_path, played, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_of_a_cluster(page: str, commands: Commands) -> None:
     run_tutorial(TUTORIALS / f"{page}.md", commands)
+
+
+def test_the_capture_is_that_of_a_server(tmp_path: Path) -> None:
+    """The command that writes it is in support/tutorial_actions.py."""
+    write_capture(tmp_path / CAPTURE.name, tmp_path / "server")
+    assert members(CAPTURE) == members(tmp_path / CAPTURE.name)
+
+
+def members(archive: Path) -> dict[str, tuple[str, bytes]]:
+    """Return the target of the link and the content of each file in an archive."""
+    with tarfile.open(archive) as files:
+        return {entry.name: (entry.linkname, _content(files, entry)) for entry in files}
+
+
+def _content(files: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    file = files.extractfile(entry) if entry.isfile() else None
+    return file.read() if file else b""
 
 
 def test_a_generated_name_may_look_like_a_duration() -> None:

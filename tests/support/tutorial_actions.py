@@ -1,4 +1,4 @@
-"""Events in tutorials that no command causes: a GPU fails, a program ends, other labellers have labelled a Node.
+"""What the tutorials need and no command causes: a GPU that fails, a program that ends, the capture of a server.
 
 The agent's own code evaluates a fault and publishes its consequences.
 """
@@ -9,7 +9,6 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from support.api import Api
 from support.disk import lay_out
 from support.health_stories import FIRST_GPU, Story, xid
 from support.trees import server_tree
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
 
-KERNEL_LOG = "[1795403520.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, name=python, GPU has fallen off the bus.\n"
+KERNEL_LOG = "[1795403520.000000] NVRM: Xid (PCI:0000:13:00): 79, pid=77, name=python, GPU has fallen off the bus.\n"
 
 
 def end_by_fault(config: Config, job: str, code: int) -> None:
@@ -62,31 +61,8 @@ def _pods(client: Client, job: str) -> list[dict[str, Any]]:
     return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
 
-def write_faulty_capture(archive: Path, directory: Path) -> None:
-    """Capture a server whose kernel log has a line about a GPU that fell off the bus."""
-    root = lay_out(server_tree(), directory)
-    (root / "zonewise").mkdir()
-    (root / "zonewise" / "kernel.log").write_text(KERNEL_LOG)
-    assert main(["capture", str(archive), "--root", str(root)]) == 0
-
-
-# --- labels of NFD and GFD
-
-NODE = "node-7"
-_NFD = {
-    "cpu-cpuid.AVX512F": "true",
-    "cpu-hardware_multithreading": "true",
-    "kernel-version.full": "6.5.0-14-generic",
-    "kernel-version.major": "6",
-    "kernel-version.minor": "5",
-    "pci-0302_10de.present": "true",
-    "storage-nonrotationaldisk": "true",
-}
-_GFD = {"gpu.count": "2", "gpu.family": "hopper", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3"}
-
-
-def add_labelled_node(config: Config, directory: Path) -> None:
-    """Create a Node with labels that NFD and GFD left behind, and write its machine's files to a directory."""
+def write_capture(archive: Path, directory: Path) -> None:
+    """Capture the server of the tutorials: two GPUs, of which the kernel log says that one fell off the bus."""
     root = lay_out(server_tree(), directory)
     gpus = tuple(
         NvmlGpu(
@@ -103,15 +79,5 @@ def add_labelled_node(config: Config, directory: Path) -> None:
     (root / "zonewise").mkdir()
     facts = NvmlFacts(driver_version="570.86.10", cuda_version=12080, gpus=gpus)
     (root / "zonewise" / "nvml.json").write_text(to_json(facts))
-    claims = {"nfd.node.kubernetes.io/feature-labels": ",".join(_NFD)}
-    labels = {f"feature.node.kubernetes.io/{name}": value for name, value in _NFD.items()}
-    api = Api(config.url)
-    node = {"metadata": {"name": NODE, "annotations": claims, "labels": labels}}
-    api.post("/api/v1/nodes", node, fieldManager="nfd-master").ok()
-    gfd = {f"nvidia.com/{name}": value for name, value in _GFD.items()}
-    api.patch(f"/api/v1/nodes/{NODE}", {"metadata": {"labels": gfd}}, fieldManager="gpu-feature-discovery").ok()
-
-
-def remove_labelled_node(config: Config) -> None:
-    """Remove the Node."""
-    Api(config.url).delete(f"/api/v1/nodes/{NODE}").ok()
+    (root / "zonewise" / "kernel.log").write_text(KERNEL_LOG)
+    assert main(["capture", str(archive), "--root", str(root), "--force"]) == 0
