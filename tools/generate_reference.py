@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from unittest import mock
 
-from zonewise.command_registry import installed_commands
+from zonewise.command_registry import by_group, installed_commands
 from zonewise.daemon import settings as agent_settings
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry, Metric
 
+    from zonewise_common.cli.command import Command
     from zonewise_common.service.options import Options
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -70,13 +71,20 @@ def _sections() -> str:
         "destination, 130 if an interrupt ends the command before it is done. `agent`, `scheduler`, `controller`,",
         "`page` and `up` run until an interrupt, and then exit with 0.\n",
     ]
-    for name, command in installed_commands().items():
-        parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
-        command.add_arguments(parser)
-        sections.append(f"## zonewise {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
-        for child, subparser in _subparsers(parser):
-            sections.append(f"### zonewise {name} {child}\n\n```text\n{subparser.format_help().rstrip()}\n```\n")
+    commands = installed_commands()
+    for title, group in by_group(commands).items():
+        sections.append(f"## {title[:1].upper()}{title[1:]}\n")
+        sections += [section for name in group for section in _command_sections(name, commands[name])]
     return "\n".join(sections)
+
+
+def _command_sections(name: str, command: Command) -> Iterable[str]:
+    """Yield the section of a command, and those of the commands below it."""
+    parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
+    command.add_arguments(parser)
+    yield f"### zonewise {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
+    for child, subparser in _subparsers(parser):
+        yield f"#### zonewise {name} {child}\n\n```text\n{subparser.format_help().rstrip()}\n```\n"
 
 
 def _subparsers(parser: ArgumentParser) -> list[tuple[str, ArgumentParser]]:

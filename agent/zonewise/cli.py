@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from zonewise import command_registry
-from zonewise.command_registry import BUILT_IN, DEPRECATED, KUBECTL_PROGRAM, PROGRAM, find_command, load
+from zonewise.command_registry import BUILT_IN, DEPRECATED, KUBECTL_PROGRAM, PROGRAM, by_group, find_command, load
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
@@ -100,7 +100,9 @@ def _overview(program: str) -> str:
         except CommandError as error:
             commands[name] = f"({error})"
     width = max(map(len, commands)) + 2
-    lines = [f"  {name:{width}}{text}" for name, text in commands.items()]
+    lines: list[str] = []
+    for title, names in by_group(commands).items():
+        lines += [f"{title}:", *(f"  {name:{width}}{commands[name]}" for name in names), ""]
     return "\n".join(
         [
             f"usage: {program} COMMAND [ARGUMENTS]",
@@ -108,9 +110,7 @@ def _overview(program: str) -> str:
             "Fits jobs to hardware: shows what a machine has, what is free in each zone, and",
             "where and when a job can run.",
             "",
-            "commands:",
             *lines,
-            "",
             f"`{program} COMMAND --help` describes a command.",
             f"`{program} --version` prints the version.",
             "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.command import Command, CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from importlib.metadata import EntryPoint
 
 PROGRAM = "zonewise"
@@ -15,6 +16,17 @@ KUBECTL_PROGRAM = "kubectl zonewise"
 ENTRY_POINTS = "zonewise.commands"
 BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "health", "rules", "agent", "completion")}
 DEPRECATED = frozenset({"foretell"})
+GROUPS = {
+    "this machine": ("show", "capture", "health", "rules"),
+    "jobs": ("submit", "queue", "explain", "forecast", "hold", "release", "cancel"),
+    "cluster": ("check", "top", "fit", "page", "adopt"),
+    "simulation": ("up", "simulate"),
+    "services, which the manifests run in a cluster": ("agent", "scheduler", "controller"),
+    "shell": ("completion",),
+}
+"""The commands that the overview and the reference list together, by what the user works on."""
+OTHERS = "other packages"
+"""Title of the commands that no group names."""
 
 
 def find_command(name: str) -> Command:
@@ -52,12 +64,22 @@ def load(point: EntryPoint) -> Command:
         ) from None
 
 
+def by_group(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return names of commands by title of their group, in the order of the groups."""
+    present = dict.fromkeys(names)
+    groups = {title: [name for name in group if name in present] for title, group in GROUPS.items()}
+    known = {name for group in groups.values() for name in group}
+    groups[OTHERS] = [name for name in present if name not in known]
+    return {title: group for title, group in groups.items() if group}
+
+
 def installed_commands() -> dict[str, Command]:
-    """Return all commands that can be loaded, by name, without deprecated ones."""
+    """Return all commands that can be loaded, by name in the order of the groups, without deprecated ones."""
     commands: dict[str, Command] = {name: import_module(module).COMMAND for name, module in BUILT_IN.items()}
     for name, point in sorted(entry_points().items()):
         try:
             commands[name] = load(point)
         except CommandError:  # its part is not installed
             continue
-    return {name: command for name, command in commands.items() if name not in DEPRECATED}
+    groups = by_group(name for name in commands if name not in DEPRECATED)
+    return {name: commands[name] for names in groups.values() for name in names}

@@ -58,6 +58,12 @@ def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
         assert (process.returncode, process.stderr) == (0, ""), command
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_table_has_the_order_of_the_overview(page: str) -> None:
+    shown = re.findall(r"^\| `zonewise (\w+)", (PROJECT / page).read_text(), re.MULTILINE)
+    assert list(dict.fromkeys(shown)) == [name for name in installed_commands() if name in shown]
+
+
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 def test_the_picture_of_the_readme(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """For a captured server, `zonewise show` prints the lines that the README shows.
@@ -132,7 +138,7 @@ def test_a_guide_has_an_example_of_each_structured_setting(pages: list[str], opt
 
 def test_the_reference_has_each_command() -> None:
     """The reference has the commands of the overview, without deprecated names."""
-    assert re.findall(r"^## zonewise (\w+)$", (REFERENCE / "cli.md").read_text(), re.MULTILINE) == [
+    assert re.findall(r"^### zonewise (\w+)$", (REFERENCE / "cli.md").read_text(), re.MULTILINE) == [
         *installed_commands()
     ]
 

@@ -6,7 +6,17 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from zonewise.command_registry import BUILT_IN, DEPRECATED, entry_points, find_command, installed_commands, load
+from zonewise.command_registry import (
+    BUILT_IN,
+    DEPRECATED,
+    GROUPS,
+    OTHERS,
+    by_group,
+    entry_points,
+    find_command,
+    installed_commands,
+    load,
+)
 from zonewise_common.cli.command import CommandError
 
 
@@ -15,6 +25,15 @@ def test_all_commands_are_installed_here() -> None:
     assert set(commands) == {*BUILT_IN, *entry_points()} - DEPRECATED
     of_users = {"queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page", "check"}
     assert of_users <= set(commands)
+
+
+def test_each_command_is_in_one_group() -> None:
+    assert sorted(name for group in GROUPS.values() for name in group) == sorted(installed_commands())
+    assert list(by_group(installed_commands())) == list(GROUPS)
+
+
+def test_a_command_of_another_package_comes_last_and_a_missing_one_is_left_out() -> None:
+    assert by_group(["number", "up", "show"]) == {"this machine": ["show"], "simulation": ["up"], OTHERS: ["number"]}
 
 
 def test_each_help_is_one_line_without_a_full_stop() -> None:
