@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.bounds import Gang, earliest_end_offline, earliest_end_online
-from support.guides import QUEUE, SIMULATOR, WAITS_BY_POLICY
+from support.guides import SCHEDULING, SIMULATOR, WAITS_BY_POLICY
 from support.kubelet_cases import ABSENT, CASES
 from support.snapshots import PROJECT
 from zonewise.cli import main
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 README = (PROJECT / "README.md").read_text()
 
 OUTPUTS: dict[str, str] = dict(
-    re.findall(r"```console\n\$ zonewise (simulate .+)\n((?:(?!```).*\n)*)```", README + SIMULATOR + QUEUE)
+    re.findall(r"```console\n\$ zonewise (simulate .+)\n((?:(?!```).*\n)*)```", README + SIMULATOR + SCHEDULING)
 )
 _CLOCK = re.compile(r"^decisions per s .*\n", re.MULTILINE)
 """The only line that depends on the machine."""
@@ -77,7 +77,7 @@ def test_names_in_the_guides_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert [
         name
         for name in (MAX_RUN_ANNOTATION, DEFAULT_RUN_ANNOTATION, MAX_EXEC_TIME_LABEL, ZONE_LEVEL)
-        if f"`{name}`" not in QUEUE
+        if f"`{name}`" not in SCHEDULING
     ] == []
 
 
@@ -98,7 +98,7 @@ def test_a_cluster_as_kubectl_prints_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program reads all kinds of the guide's `kubectl get` as a trace, and warns about none."""
-    [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", QUEUE)[0]
+    [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", SCHEDULING)[0]
     items = [as_served(one) for one in yaml.safe_load_all(CLUSTER)]
     assert {plural(one["kind"]) for one in items} == set(kinds.split(","))
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -122,7 +122,7 @@ def test_the_default_has_shorter_waits_than_greedy() -> None:
 def test_how_early_reserved_jobs_start(tmp_path: Path) -> None:
     easy = summary(tmp_path, KTH, "--policy", "easy")
     assert easy["promises"]["broken"] == 0
-    assert f"by {easy['promises']['earlyMean'] / 60:.0f} min on average" in QUEUE
+    assert f"by {easy['promises']['earlyMean'] / 60:.0f} min on average" in SCHEDULING
 
 
 @pytest.mark.long
@@ -131,10 +131,10 @@ def test_accuracy_of_forecasts(tmp_path: Path) -> None:
     """Each forecast needs 48 plays, which take half a minute per policy."""
     easy, ours = (summary(tmp_path, KTH, "--policy", policy, "--forecast") for policy in ("easy", DEFAULT_POLICY))
     stated = re.findall(
-        r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", QUEUE
+        r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", SCHEDULING
     )
     assert stated == [errors_of_forecasts(ours)]
-    assert re.findall(r"Under `easy`, these figures are (\d+) minutes and (\d+) %", QUEUE) == [
+    assert re.findall(r"Under `easy`, these figures are (\d+) minutes and (\d+) %", SCHEDULING) == [
         errors_of_forecasts(easy)
     ]
 
@@ -159,7 +159,7 @@ def test_cases_of_kueue() -> None:
     """The guide states the number of recorded cases, and the tests omit none of them."""
     files = ("drs", "flavor", "preemption", "schedule", "tas", "schedule_tas")
     counts = [len(json.loads((CASES / f"kueue_{name}_cases.json").read_text())["cases"]) for name in files]
-    assert f"all {sum(counts)} cases recorded from Kueue's own tests" in QUEUE
+    assert f"all {sum(counts)} cases recorded from Kueue's own tests" in SCHEDULING
 
 
 # --- helpers

@@ -7,7 +7,7 @@ import re
 from support.snapshots import PROJECT
 
 SIMULATOR = (PROJECT / "docs/guides/simulator.md").read_text()
-QUEUE = (PROJECT / "docs/guides/queue.md").read_text()
+SCHEDULING = (PROJECT / "docs/guides/scheduling.md").read_text()
 WAITS_BY_POLICY: dict[str, tuple[str, str, str]] = {
     name: (mean, p95, longest)
     for name, mean, p95, longest in re.findall(
