@@ -96,6 +96,22 @@ def test_each_view_shows_the_cluster_without_an_error(window: Browser, cluster: 
     assert window.log() == []
 
 
+def test_quotas_are_shown_in_their_units_and_the_largest_number_as_unlimited(window: Browser, url: str) -> None:
+    show(window, url, "#/queues")
+    script = "const show = arguments[arguments.length - 1]; import('./format.js').then(({usage, quantity}) => show("
+    script += "[['memory', '1Gi', '4Ti'], ['cpu', '2', '9223372036854775807m'], ['pods', '1', '9223372036854775807']]"
+    script += ".map(([name, used, quota]) => usage(name, quantity(used), quantity(quota)))))"
+    assert window.run_async(script) == ["1 GiB of 4 TiB", "2, unlimited", "1, unlimited"]
+
+
+def test_the_zones_of_a_node_fit_beside_the_map(window: Browser, cluster: PageCluster, url: str) -> None:
+    node = next(node for node in cluster.nodes if node.held)
+    show(window, url, f"#/cluster?node={node.name}")
+    window.until("document.querySelector('.panel table')")
+    widths = "[...document.querySelectorAll('.panel .scroll')].map((each) => each.scrollWidth - each.clientWidth)"
+    assert window.run(f"return Math.max(...{widths})") == 0
+
+
 def test_changes_appear_without_a_reload(window: Browser, cluster: PageCluster, url: str) -> None:
     show(window, url, "#/jobs")
     before = window.run("return zonewise.store.version")

@@ -34,10 +34,16 @@ export function quantity(text) {
   return match && match[2] in MULTIPLES ? Number(match[1]) * MULTIPLES[match[2]] : null;
 }
 
-/** Return an amount of a resource. */
+/** Return an amount of a resource; the largest 64-bit integer, of milli-CPUs or units, means that it is unlimited. */
 export function amount(resource, value) {
-  if (value === null) return "unlimited";
+  if (value === null || value >= (resource === "cpu" ? 2 ** 63 / 1000 : 2 ** 63)) return "unlimited";
   return resource === "memory" || resource.startsWith("hugepages-") || resource === "ephemeral-storage" ? bytes(value) : count(value);
+}
+
+/** Return "16 of 32" of what is used of a quota. */
+export function usage(resource, used, quota) {
+  const whole = amount(resource, quota);
+  return whole === "unlimited" ? `${amount(resource, used)}, unlimited` : `${amount(resource, used)} of ${whole}`;
 }
 
 /** Return "3 h 20 min" of seconds. */

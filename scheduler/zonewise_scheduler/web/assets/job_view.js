@@ -46,7 +46,7 @@ export class JobView {
       this.problem = "";
       if (this.details.explanation) this.loadIn(REFRESH);
     } catch (error) {
-      if (error.status !== 429) this.problem = error.message;
+      if (error.status !== 429) this.problem = error.status === 404 ? `The queue has no Workload ${this.key_}: it is deleted, or its name is different.` : error.message;
       if (error.status !== 404) this.loadIn(PAUSE);
     }
     if (!this.closed) this.show();

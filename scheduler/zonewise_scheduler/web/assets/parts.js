@@ -1,7 +1,7 @@
 // Parts that several views show.
 
 import { h, patchChildren, s, unchanged } from "./dom.js";
-import { amount, bytes, count, cpus, plural, quantity, state, when } from "./format.js";
+import { amount, bytes, count, cpus, plural, quantity, state, usage, when } from "./format.js";
 
 export const RUNNING = new Set(["Admitted", "Reserved", "Stopping"]);
 
@@ -46,7 +46,7 @@ export function quotaRow(each) {
   const scale = Math.max(nominal ?? 0, used ?? 0, limit ?? 0, 1) * 1.02;
   const at = (value) => (100 * value) / scale;
   const borrowed = Math.max(0, used - nominal);
-  const text = `${amount(each.resource, used)} of ${amount(each.resource, nominal)}${borrowed ? `, borrows ${amount(each.resource, borrowed)}` : ""}`;
+  const text = `${usage(each.resource, used, nominal)}${borrowed ? `, borrows ${amount(each.resource, borrowed)}` : ""}`;
   return h("div", { class: "quota" },
     h("span", { class: "label", title: `${each.flavor} / ${each.resource}` }, `${each.flavor} · ${resourceLabel(each.resource)}`),
     s("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },

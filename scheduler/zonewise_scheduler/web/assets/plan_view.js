@@ -117,7 +117,7 @@ export class PlanView {
       this.rows.push({ heading: name, text: `${name || "no queue"} · ${plural(runs.length, "job")} with quota, ${starts.length} with a planned start` });
       for (const job of [...starts.slice(0, FIRST_STARTS), ...runs, ...starts.slice(FIRST_STARTS)]) this.rows.push({ job });
     }
-    this.note.textContent = `${plural(running, "job")} run, ${planned} with a reserved or forecast start`;
+    this.note.textContent = `${plural(running, "job")} ${running === 1 ? "runs" : "run"}, ${planned} with a reserved or forecast start`;
     this.spacer.style.height = `${Math.max(0, AXIS + this.rows.length * ROW - (this.chart.clientHeight - 34))}px`;
     if (this.focused && !this.rows.some((row) => row.job?.key === this.focused)) this.focused = null;
   }

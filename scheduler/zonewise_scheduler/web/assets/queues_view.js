@@ -1,8 +1,8 @@
 // The tree of cohorts and queues: quotas, what is used of them, what is borrowed, and shares.
 
 import { h, patchChildren, s } from "./dom.js";
-import { count, plural, quantity } from "./format.js";
-import { figures, queueAddress, quotaRow } from "./parts.js";
+import { count, plural, quantity, usage } from "./format.js";
+import { figures, queueAddress, quotaRow, resourceLabel } from "./parts.js";
 
 export class QueuesView {
   constructor(store, main) {
@@ -23,7 +23,7 @@ export class QueuesView {
     const borrowing = queues.filter((queue) => queue.resources.some((each) => quantity(each.borrowed) > 0)).length;
     patchChildren(this.figures, [figures([
       ["ClusterQueues", count(queues.length), `${count(queues.filter((queue) => queue.active).length)} active`],
-      ["Borrow quota", count(borrowing), borrowing === 1 ? "queue" : "queues"],
+      ["Queues that borrow", count(borrowing)],
       ["Jobs with quota", count(sum("reservingWorkloads"))],
       ["Jobs waiting", count(sum("pendingWorkloads"))],
     ])]);
@@ -39,7 +39,7 @@ export class QueuesView {
     return h("li", { key: `cohort ${cohort.name}` },
       h("div", { class: "cohort" }, h("b", null, cohort.name), h("span", { class: "note" }, "Cohort"),
         h("span", { class: "note" }, cohort.resources.filter((each) => quantity(each.quota) > 0).map((each) =>
-          `${count(quantity(each.used))} of ${count(quantity(each.quota))} ${each.flavor} ${each.resource === "cpu" ? "CPUs" : each.resource}`).join(" · ")), share(cohort)),
+          `${each.flavor} ${resourceLabel(each.resource)} ${usage(each.resource, quantity(each.used), quantity(each.quota))}`).join(" · ")), share(cohort)),
       h("ul", { class: "tree" }, children.map((each) => this.cohort(each)), queues.map((each) => this.queue(each))));
   }
 
