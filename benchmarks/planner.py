@@ -3,8 +3,8 @@
 The jobs are repetitions of KTH-SP2 in 30 queues of one cohort, so any job that ends may let any of them start. All have
 waited for a day, so each queue has a reservation even under the default policy. Another 3,000 jobs wait in 300 queues,
 which have 300 reservations. The live forecasts of 1,000 waiting jobs, in one queue and in 30, are based on 6,000
-earlier jobs of the log. A change costs one play, from which all forecasts are computed again. Run by `make bench`;
-figures are CPU time.
+earlier jobs of the log. A change costs one sample path, from which all forecasts are computed again. Run by `make
+bench`; figures are CPU time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.controller.planning.forecaster import copy_basis, play_basis
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -76,16 +76,16 @@ def _decision_rows(what: str, times: Sequence[float], bound: float) -> Iterator[
 
 
 def _forecast_rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
-    """Yield the time of live forecasts after a change, and how many times longer an exact play would take."""
+    """Yield the time of live forecasts after a change, and how many times longer an exact sample path would take."""
     for queues in (1, QUEUES):
         seconds = min(_forecast(jobs, queues) for _ in range(3))
         what = f"live forecasts of {FORECAST:,} waiting jobs after a change, {queues} queues of a cohort"
         yield Row(what, f"{seconds * 1e3:.0f} ms", "<= 200 ms", seconds <= 0.2)
-        yield Row("... exact play / this one", f"{_forecast(jobs, queues, exact=True) / seconds:.0f}")
+        yield Row("... exact sample path / this one", f"{_forecast(jobs, queues, exact=True) / seconds:.0f}")
 
 
 def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) -> float:
-    """Return the seconds that a play and the forecasts from it take."""
+    """Return the seconds that a sample path and the forecasts from it take."""
     names = [f"queue-{index}" for index in range(queues)]
     processors = 100 if queues == 1 else PROCESSORS
     quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(processors // queues)),)))
@@ -111,12 +111,12 @@ def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) ->
         else:
             events.submit(planner, workload, queue)
     schedule(planner, now)
-    with _exact_plays() if exact else nullcontext():
+    with _exact_sample_paths() if exact else nullcontext():
         recent = RecentStarts()
         for earlier in range(MIN_SAMPLES - 1):
-            _add_play(recent, planner, history, now, earlier)
+            _add_sample_path(recent, planner, history, now, earlier)
         started = time.process_time()
-        _add_play(recent, planner, history, now, MIN_SAMPLES)
+        _add_sample_path(recent, planner, history, now, MIN_SAMPLES)
         forecasts = history.forecasts(now, recent.samples(now), planner.pending)
         seconds = time.process_time() - started
     if forecasts.keys() != planner.pending.keys():
@@ -124,13 +124,15 @@ def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) ->
     return seconds
 
 
-def _add_play(recent: RecentStarts, planner: PlannerState, history: ForecastHistory, now: float, number: int) -> None:
-    recent.add(play_basis(copy_basis(planner, history, now)._replace(plays=range(number, number + 1))))
+def _add_sample_path(
+    recent: RecentStarts, planner: PlannerState, history: ForecastHistory, now: float, number: int
+) -> None:
+    recent.add(sample_basis(copy_basis(planner, history, now)._replace(numbers=range(number, number + 1))))
 
 
 @contextmanager
-def _exact_plays() -> Generator[None]:
-    """Make plays use the planner's own passes and reservations."""
+def _exact_sample_paths() -> Generator[None]:
+    """Make sample paths use the planner's own passes and reservations."""
 
     def exact_pass(state: PlannerState, now: float, *, known: KnownAdmissions) -> Plan:  # noqa: ARG001 -- it is exact
         return schedule(state, now)

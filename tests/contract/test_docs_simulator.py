@@ -128,7 +128,7 @@ def test_how_early_reserved_jobs_start(tmp_path: Path) -> None:
 @pytest.mark.long
 @logs
 def test_accuracy_of_forecasts(tmp_path: Path) -> None:
-    """Each forecast needs 48 plays, which take half a minute per policy."""
+    """Each forecast needs 48 sample paths, which take half a minute per policy."""
     easy, ours = (summary(tmp_path, KTH, "--policy", policy, "--forecast") for policy in ("easy", DEFAULT_POLICY))
     stated = re.findall(
         r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", SCHEDULING

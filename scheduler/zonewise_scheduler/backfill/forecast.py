@@ -1,8 +1,8 @@
-"""Samples starts by playing the planner itself forward on copies of its state.
+"""Samples starts by simulating the planner itself on copies of its state.
 
-Each play draws new run times from similar workloads (run_time_samples.py) and replays the submissions of another week
-(arrival_history.py). A workload's start in each play is one sample; forecast_calibration.py derives an interval from
-the samples. The passes of a play decide by walltimes, like all passes.
+Each sample path draws new run times from similar workloads (run_time_samples.py) and replays the submissions of another
+week (arrival_history.py). A workload's start in each sample path is one sample; forecast_calibration.py derives an
+interval from the samples. The passes of a sample path decide by walltimes, like all passes.
 
 A pass takes milliseconds, and each workload that ends or arrives causes one. A time grain therefore merges events at
 about the same time into one at the mean of their times. The further away they are, the more events are merged.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.backfill.events import evict, finish, submit
 from zonewise_scheduler.backfill.forecast_reservations import QuotaReservations
 from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
-from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_sample_paths
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
-MAX_WORKLOADS_PLAYED = 1000
-"""Maximum number of workloads in all plays together, which bounds the cost of a forecast."""
+MAX_WORKLOADS_SAMPLED = 1000
+"""Maximum number of workloads in all sample paths together, which bounds the cost of a forecast."""
 MAX_DECISIONS = 10_000
-"""Maximum number of passes of a play; a workload that has not started by then has an unknown start."""
+"""Maximum number of passes of a sample path; a workload that has not started by then has an unknown start."""
 MAX_RESERVATION_DEPTH = 8
-"""Number of reservations of a queue that a play includes, earliest first. More would change the forecast little."""
+"""Number of reservations of a queue that a sample path includes, earliest first. More would hardly change it."""
 
 
 class SubmittedWorkload(NamedTuple):
@@ -52,7 +52,7 @@ class SubmittedWorkload(NamedTuple):
 
 
 class StartSamples(NamedTuple):
-    """The starts of a pending workload, one per play; infinite if it does not start within the play."""
+    """The starts of a pending workload, one per sample path; infinite if it does not start within the sample path."""
 
     queue: str
     """The ClusterQueue."""
@@ -64,20 +64,20 @@ class StartSamples(NamedTuple):
     """The begin time, which no start precedes."""
 
 
-class PlayOptions(NamedTuple):
-    """Options that all plays of a forecast share."""
+class SamplePathOptions(NamedTuple):
+    """Options that all sample paths of a forecast share."""
 
     time_grain: float = 0.0
     """Events closer together than this fraction of their time from now are merged; 0 merges none."""
     max_decisions: int = MAX_DECISIONS
     is_over: Callable[[], bool] = lambda: False
-    """Return whether the time is over. Then no play makes another decision, and none but the first begins. A workload
-    that has not started by then has an unknown start."""
+    """Return whether the time is over. Then no sample path makes another decision, and none but the first begins. A
+    workload that has not started by then has an unknown start."""
 
 
-EXACT = PlayOptions()
+EXACT = SamplePathOptions()
 """No events are merged."""
-BOUNDED = PlayOptions(time_grain=0.1, max_decisions=300)
+BOUNDED = SamplePathOptions(time_grain=0.1, max_decisions=300)
 """Options of the live queue and of the cluster simulator."""
 
 
@@ -86,29 +86,29 @@ def sample_starts(
     now: float,
     inputs: ForecastInputs[SubmittedWorkload],
     keys: Collection[str] | None = None,
-    options: PlayOptions = EXACT,
-    plays: Iterable[int] | None = None,
+    options: SamplePathOptions = EXACT,
+    numbers: Iterable[int] | None = None,
 ) -> dict[str, StartSamples]:
     """Return the sampled starts of pending workloads, by key; the state is not changed.
 
-    `keys`: the workloads to sample, or None for all; a play ends when they have started. `plays`: the numbers of the
-    plays, which seed the draws, or None for as many plays as the number of workloads allows. The same arguments give
-    the same samples. Raises KeyError if one of the keys is not pending.
+    `keys`: the workloads to sample, or None for all; a sample path ends when they have started. `numbers`: the numbers
+    of the sample paths, which seed the draws, or None for as many sample paths as the number of workloads allows. The
+    same arguments give the same samples. Raises KeyError if one of the keys is not pending.
     """
     queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
-    starts_by_play: list[Mapping[str, float]] = []
-    for number in range(_plays(state, inputs)) if plays is None else plays:
-        if starts_by_play and options.is_over():
+    starts_by_path: list[Mapping[str, float]] = []
+    for number in range(_number_of_sample_paths(state, inputs)) if numbers is None else numbers:
+        if starts_by_path and options.is_over():
             break
-        play = _Play(state, now, run_times.draw(number), inputs.arrivals.replay(now, number), options)
-        starts_by_play.append(play.run(queues.keys()))
+        sample_path = _SamplePath(state, now, run_times.draw(number), inputs.arrivals.replay(now, number), options)
+        starts_by_path.append(sample_path.run(queues.keys()))
     reservations = state.reservations.by_key
     bounds = {key: max(reservations[key].start, now) for key in queues if key in reservations}
     return {
         key: StartSamples(
             queue,
-            tuple(min(starts.get(key, inf), bounds.get(key, inf)) for starts in starts_by_play),
+            tuple(min(starts.get(key, inf), bounds.get(key, inf)) for starts in starts_by_path),
             bounds.get(key, inf),
             _begin_at(state, key),
         )
@@ -121,10 +121,10 @@ def _begin_at(state: PlannerState, key: str) -> float:
     return 0.0 if workload is None else workload.begin_at
 
 
-def _plays(state: PlannerState, inputs: ForecastInputs[SubmittedWorkload]) -> int:
+def _number_of_sample_paths(state: PlannerState, inputs: ForecastInputs[SubmittedWorkload]) -> int:
     if not inputs.run_times.observed and not len(inputs.arrivals):
-        return 1  # nothing is drawn, so all plays would be the same
-    return number_of_plays(len(state.pending) + len(state.running), MAX_WORKLOADS_PLAYED)
+        return 1  # nothing is drawn, so all sample paths would be the same
+    return number_of_sample_paths(len(state.pending) + len(state.running), MAX_WORKLOADS_SAMPLED)
 
 
 def _running(state: PlannerState, now: float) -> Iterator[tuple[Workload, float]]:
@@ -134,7 +134,7 @@ def _running(state: PlannerState, now: float) -> Iterator[tuple[Workload, float]
         yield run.workload, now if admission is None else admission.started_at
 
 
-class _Play:
+class _SamplePath:
     """A copy of the planner's state on a virtual clock."""
 
     def __init__(
@@ -143,7 +143,7 @@ class _Play:
         now: float,
         draw: RunTimeDraw[Workload],
         arrivals: Iterator[PastArrival[SubmittedWorkload]],
-        options: PlayOptions,
+        options: SamplePathOptions,
     ) -> None:
         self._state = state.copy(MAX_RESERVATION_DEPTH)
         self._state.reservations = QuotaReservations(self._state.reservations.by_key.values(), now, options.time_grain)
@@ -161,7 +161,7 @@ class _Play:
         """Heap of ends: time, serial of the run, key. An entry is stale if its workload was preempted."""
 
     def run(self, keys: Set[str]) -> Mapping[str, float]:
-        """Play until these workloads have started or nothing more happens; return the starts by key."""
+        """Simulate until these workloads have started or nothing more happens; return the starts by key."""
         for end, workload in self._draw.ends():
             self._push_end(workload.key, end)
         for key in list(self._state.running_workloads.stopping):

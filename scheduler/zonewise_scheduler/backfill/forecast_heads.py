@@ -1,8 +1,8 @@
-"""The heads of a pass within a play, one at a time, in the order in which cycles would decide about them.
+"""The heads of a pass within a sample path, one at a time, in the order in which cycles would decide about them.
 
 A cycle nominates the heads of all queues and then decides about one after the other. If all heads fit but only the
-first few start, every cycle nominates the others again without result. In a play, a head is nominated only after the
-decisions before it, unless it certainly lacks quota by then. The order is that of cycles: by the number of earlier
+first few start, every cycle nominates the others again without result. In a sample path, a head is nominated only after
+the decisions before it, unless it certainly lacks quota by then. The order is that of cycles: by the number of earlier
 heads of the queue, then as in a cycle. Shapes that would certainly be rejected again are not activated, but count as
 earlier heads of their queue. The approximations are:
 
@@ -25,7 +25,7 @@ from zonewise_scheduler.backfill.cycle_heads import (
     skip_head,
 )
 from zonewise_scheduler.backfill.due_reservations import reserve_due
-from zonewise_scheduler.backfill.pass_state import PlayHead
+from zonewise_scheduler.backfill.pass_state import SamplePathHead
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import admits_namespace, pop_heads
 
@@ -41,7 +41,7 @@ def next_head(pass_state: PassState, known: KnownAdmissions) -> list[Head]:
 
     Heads before it that start as earlier workloads did are started (forecast_starts.py).
     """
-    state, heads = pass_state.state, pass_state.play_heads
+    state, heads = pass_state.state, pass_state.sample_path_heads
     if state.policy.reserves:
         state.reservations.begin_cycle(state, state.now)
     for name in pass_state.queues_without_head:
@@ -117,7 +117,7 @@ def _push_head(pass_state: PassState, name: str) -> None:
         number += heap.count_before(key, pass_state.rejected_ranks.get(name, ()))
     timestamp = workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
     borrows = _borrows(state.snapshot.cluster_queues[name], workload)
-    heappush(pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due))
+    heappush(pass_state.sample_path_heads, SamplePathHead(number, borrows, -workload.priority, timestamp, name, due))
 
 
 def _due_workload(pass_state: PassState, name: str) -> str:

@@ -7,7 +7,8 @@ The live queue and the cluster simulator learn from these events, in one thread:
     a workload ends    its run time
     a forecast         it is open until its workload starts, then scored
 
-A play takes long, so another thread may run it from copied_inputs(), which share no mutable value with the history.
+A sample path takes long, so another thread may run it from copied_inputs(), which share no mutable value with the
+history.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ForecastHistory:
 
     @property
     def inputs(self) -> ForecastInputs[SubmittedWorkload]:
-        """The inputs of plays."""
+        """The inputs of sample paths."""
         return ForecastInputs(self.run_times, self.arrivals)
 
     def copied_inputs(self) -> ForecastInputs[SubmittedWorkload]:
@@ -87,7 +88,7 @@ class ForecastHistory:
         return forecasts
 
     def submitted_workload(self, workload: Workload, queue: str) -> SubmittedWorkload:
-        """Return a workload as a submission that plays can replay."""
+        """Return a workload as a submission that sample paths can replay."""
         template = replace(
             workload, name="", uid="", created_at=0.0, admission=None, eviction=None, reclaimable_pods={},
             active=True, unhealthy_nodes=(), failed_checks=(), history_keys=(), begin_at=0.0,

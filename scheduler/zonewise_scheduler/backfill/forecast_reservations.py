@@ -1,8 +1,8 @@
-"""The reservations of a play: like those of reservation.py, but based only on quota.
+"""The reservations of a sample path: like those of reservation.py, but based only on quota.
 
 The exact table copies the snapshot for each reserved start, and moves a copy through time for each reservation that may
-move forward. With thirty queues, this takes more than half the time of a play, which decides nothing. Instead, quota is
-counted over time (quota_profile.py). The approximations are:
+move forward. With thirty queues, this takes more than half the time of a sample path, which decides nothing. Instead,
+quota is counted over time (quota_profile.py). The approximations are:
 
 - A start is reserved if there is quota at that time. The placement of the pods is checked only when they start.
 - A reservation has no flavors; it counts the first of the alternatives that have quota earliest. For a workload with

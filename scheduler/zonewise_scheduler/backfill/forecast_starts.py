@@ -1,7 +1,7 @@
-"""Starts of workloads in a play without a nomination: they get what an earlier workload of their shape got.
+"""Starts of workloads in a sample path without a nomination: they get what an earlier workload of their shape got.
 
-Most starts of a play repeat an earlier one of the same queue and scheduling shape. If the flavor of the earlier one has
-enough quota again, the nomination would return it. The play then leaves out the nomination.
+Most starts of a sample path repeat an earlier one of the same queue and scheduling shape. If the flavor of the earlier
+one has enough quota again, the nomination would return it. The sample path then leaves out the nomination.
 
 Invariant: a start without a nomination is the start that the nomination would lead to.
 
@@ -44,7 +44,7 @@ class _KnownShape(NamedTuple):
 
 
 class KnownAdmissions:
-    """The first admission in a play of each shape with each flavor."""
+    """The first admission in a sample path of each shape with each flavor."""
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[str, Hashable], _KnownShape] = {}

@@ -19,7 +19,7 @@ MIN_RUN_TIME = 2.0
 """Seconds after its start during which a workload is not preempted, since its pods are not even created yet."""
 
 
-class PlayHead(NamedTuple):
+class SamplePathHead(NamedTuple):
     """The head of a queue in an inexact pass; heads sort in the order in which cycles would decide about them."""
 
     number: int
@@ -39,7 +39,7 @@ class PassState:
     def __init__(self, state: PlannerState, headroom: HeadroomBound) -> None:
         self.state = state
         self.headroom = headroom
-        self.play_heads: list[PlayHead] = []
+        self.sample_path_heads: list[SamplePathHead] = []
         """Heap of the heads of the queues, in an inexact pass."""
         self.queues_without_head = list(state.active_queues)
         """Queues whose next head is not in that heap yet."""

@@ -1,6 +1,6 @@
-"""Run times of one play of a forecast, drawn from those of similar jobs (run_time_history.py).
+"""Run times of one sample path of a forecast, drawn from those of similar jobs (run_time_history.py).
 
-The jobs of a user are similar, so half of the draws of a play use the same quantile for all jobs of a user.
+The jobs of a user are similar, so half of the draws of a sample path use the same quantile for all jobs of a user.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=WalltimeSubject)
 
 SAMPLES = 16
-"""Maximum number of plays of a forecast."""
+"""Maximum number of sample paths of a forecast."""
 MIN_SAMPLES = 3
-"""Minimum number of plays of a forecast, if many jobs are pending or running."""
+"""Minimum number of sample paths of a forecast, if many jobs are pending or running."""
 _COMMON_SHARE = 0.5
 """Share of draws that use the same quantile for all jobs of a user."""
 
 
-def number_of_plays(jobs: int, max_played: int, most: int = SAMPLES, least: int = MIN_SAMPLES) -> int:
-    """Return the number of plays, from `least` to `most`, for a number of pending and running jobs.
+def number_of_sample_paths(jobs: int, max_sampled: int, most: int = SAMPLES, least: int = MIN_SAMPLES) -> int:
+    """Return the number of sample paths, from `least` to `most`, for a number of pending and running jobs.
 
-    In between, all plays together have about `max_played` jobs.
+    In between, all sample paths together have about `max_sampled` jobs.
     """
-    return max(least, min(most, max_played // (jobs + 1)))
+    return max(least, min(most, max_sampled // (jobs + 1)))
 
 
 class SampledRunTimes(Generic[T]):
-    """The predicted run times of the jobs of a forecast, shared by its plays."""
+    """The predicted run times of the jobs of a forecast, shared by its sample paths."""
 
     def __init__(self, now: float, running: Iterable[tuple[T, float]], history: RunTimeHistory) -> None:
         """Predict the run times of the running jobs; `running`: jobs with their starts."""
@@ -44,7 +44,7 @@ class SampledRunTimes(Generic[T]):
         self.running = [(job, start, history.distribution(job, now - start)) for job, start in running]
 
     def draw(self, sample: int) -> RunTimeDraw[T]:
-        """Return the draws of one play; the same `sample` gives the same draws."""
+        """Return the draws of one sample path; the same `sample` gives the same draws."""
         return RunTimeDraw(self, Random(sample))  # noqa: S311 -- no secret
 
     def whole(self, job: T) -> RunTimeDistribution | None:
@@ -56,7 +56,7 @@ class SampledRunTimes(Generic[T]):
 
 
 class RunTimeDraw(Generic[T]):
-    """The run times of one play."""
+    """The run times of one sample path."""
 
     def __init__(self, run_times: SampledRunTimes[T], random: Random) -> None:
         self._run_times = run_times

@@ -86,7 +86,7 @@ def schedule(
     """Decide everything that can be decided at the time `now`, in seconds.
 
     `max_admissions`: no cycle begins once this many workloads are admitted. The next pass continues from there.
-    `known`: the earlier admissions of a play. The order of heads then only approximates that of Kueue's cycles
+    `known`: the earlier admissions of a sample path. The order of heads then only approximates that of Kueue's cycles
     (forecast_heads.py), and workloads that start as earlier ones did have no decision (forecast_starts.py).
     """
     known = None if state.settings.fair_sharing else known  # shares depend on all heads of a cycle

@@ -1,8 +1,8 @@
-"""Forecasts a pool by playing its policy forward on copies of its state.
+"""Forecasts a pool by simulating its policy on copies of its state.
 
-Each play draws new run times from similar jobs (run_time_samples.py) and replays the submissions of another week
-(arrival_history.py). A job's start in each play is one sample; forecast_calibration.py derives an interval from the
-samples.
+Each sample path draws new run times from similar jobs (run_time_samples.py) and replays the submissions of another week
+(arrival_history.py). A job's start in each sample path is one sample; forecast_calibration.py derives an interval from
+the samples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_plays
+from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_sample_paths
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
-MAX_PLAYS = 48
-"""Maximum number of plays: more than for a cluster, since a decision of a pool costs microseconds."""
-MAX_JOBS_PLAYED = 4000
-"""Maximum number of jobs in all plays together, which bounds the cost of a forecast."""
-MAX_SQUARES_PLAYED = 1_500_000
-"""Maximum sum of the squared numbers of jobs; of both bounds, the one that allows more plays applies. Twice as many
-jobs cause twice as many events, and an event costs more with more pending jobs. So 170 jobs are played 48 times and
-1,000 jobs three times, at about the same cost."""
+MAX_SAMPLE_PATHS = 48
+"""Maximum number of sample paths: more than for a cluster, since a decision of a pool costs microseconds."""
+MAX_JOBS_SAMPLED = 4000
+"""Maximum number of jobs in all sample paths together, which bounds the cost of a forecast."""
+MAX_SQUARES_SAMPLED = 1_500_000
+"""Maximum sum of the squared numbers of jobs; of both bounds, the one that allows more sample paths applies. Twice as
+many jobs cause twice as many events, and an event costs more with more pending jobs. So 170 jobs are simulated 48 times
+and 1,000 jobs three times, at about the same cost."""
 HORIZON = 30 * 24 * 3600.0
-"""Length of a play, in seconds; a job that has not started by then has an unknown start."""
+"""Length of a sample path, in seconds; a job that has not started by then has an unknown start."""
 MAX_DECISIONS = 20_000
-"""Maximum number of decisions of a play, as another bound."""
+"""Maximum number of decisions of a sample path, as another bound."""
 _FIRST_SERIAL = sys.maxsize
 """First serial of replayed jobs, which come after all others."""
 
@@ -44,30 +44,32 @@ _FIRST_SERIAL = sys.maxsize
 def sample_starts(
     now: float, state: PoolState, policy: PoolPolicy, inputs: ForecastInputs[Job], jobs: Collection[Job] | None = None
 ) -> dict[Job, list[float]]:
-    """Return the start of each pending job in each play, between two decisions; the state is not changed.
+    """Return the start of each pending job in each sample path, between two decisions; the state is not changed.
 
-    `jobs`: the jobs to sample, or None for all. A start is infinite if the job does not start within a play, and never
-    later than reserved. The same arguments give the same samples.
+    `jobs`: the jobs to sample, or None for all. A start is infinite if the job does not start within a sample path, and
+    never later than reserved. The same arguments give the same samples.
     """
     starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
     running = ((job, start) for job, (start, _) in state.run_spans.items())
     run_times = SampledRunTimes(now, running, inputs.run_times)
-    for sample in range(number_of_pool_plays(len(state.pending) + len(state.run_spans))):
-        play = _PoolPlay(now, state.copy(), policy.fork(), run_times.draw(sample), inputs.arrivals.replay(now, sample))
-        played = play.run(starts)
+    for sample in range(number_of_pool_sample_paths(len(state.pending) + len(state.run_spans))):
+        sample_path = _PoolSamplePath(
+            now, state.copy(), policy.fork(), run_times.draw(sample), inputs.arrivals.replay(now, sample)
+        )
+        sampled_starts = sample_path.run(starts)
         for job, sampled in starts.items():
-            sampled.append(min(played.get(job, inf), bounds.get(job, inf)))
+            sampled.append(min(sampled_starts.get(job, inf), bounds.get(job, inf)))
     return starts
 
 
-def number_of_pool_plays(jobs: int) -> int:
-    """Return the number of plays for a number of pending and running jobs."""
-    most = min(MAX_PLAYS, MAX_SQUARES_PLAYED // (jobs + 1) ** 2)
-    return max(most, number_of_plays(jobs, MAX_JOBS_PLAYED, MAX_PLAYS))
+def number_of_pool_sample_paths(jobs: int) -> int:
+    """Return the number of sample paths for a number of pending and running jobs."""
+    most = min(MAX_SAMPLE_PATHS, MAX_SQUARES_SAMPLED // (jobs + 1) ** 2)
+    return max(most, number_of_sample_paths(jobs, MAX_JOBS_SAMPLED, MAX_SAMPLE_PATHS))
 
 
-class _PoolPlay:
+class _PoolSamplePath:
     """A copy of a pool on a virtual clock."""
 
     def __init__(
@@ -93,7 +95,7 @@ class _PoolPlay:
         self._wake_at = inf
 
     def run(self, jobs: Collection[Job]) -> dict[Job, float]:
-        """Play until the jobs have started or nothing more happens; return all starts."""
+        """Simulate until the jobs have started or nothing more happens; return all starts."""
         starts: dict[Job, float] = {}
         not_started = set(jobs)
         must_decide = self._is_decision_due()

@@ -1,15 +1,15 @@
 """Sample starts in a separate thread, from copies of the planner's state and of the forecast inputs.
 
-A play runs the planner forward, which takes from milliseconds to a second. So the number of workloads with a forecast
-and the passes of a play are bounded, and the thread rests most of the time. An increment consists of a few new plays,
-or only one if many workloads are pending or running. They replace the oldest of the last 16 plays (forecast_window.py).
-Then all forecasts are computed again from these 16. So a change affects the newest play after one increment, and all
-plays after 16 plays.
+A sample path runs the planner forward, which takes from milliseconds to a second. So the number of workloads with a
+forecast and the passes of a sample path are bounded, and the thread rests most of the time. An increment consists of a
+few new sample paths, or only one if many workloads are pending or running. They replace the oldest of the last 16
+sample paths (forecast_window.py). Then all forecasts are computed again from these 16. So a change affects the newest
+sample path after one increment, and all of them after 16 sample paths.
 
 The samples return to the controller's thread, which holds the ForecastHistory and computes forecasts from them.
 
 The thread uses at most one eleventh of a CPU, since it rests for ten times as long as an increment has taken. Once all
-plays are newer than the last change, it only makes another 16 plays every five minutes.
+sample paths are newer than the last change, it only makes another 16 sample paths every five minutes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.forecast import BOUNDED, MAX_RESERVATION_DEPTH, sample_starts
 from zonewise_scheduler.backfill.forecast_window import RecentStarts
-from zonewise_scheduler.backfill.run_time_samples import SAMPLES, number_of_plays
+from zonewise_scheduler.backfill.run_time_samples import SAMPLES, number_of_sample_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from zonewise_scheduler.backfill.forecast import PlayOptions, StartSamples, SubmittedWorkload
+    from zonewise_scheduler.backfill.forecast import SamplePathOptions, StartSamples, SubmittedWorkload
     from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
@@ -43,14 +43,15 @@ PERIOD = 2.0
 REST_RATIO = 10.0
 """Minimum pause as a multiple of the last increment's duration. The longer of the two pauses applies."""
 UNCHANGED_PERIOD = 300.0
-"""Seconds until unchanged plays are repeated: workloads that have not ended by then will end later."""
+"""Seconds until unchanged sample paths are repeated: workloads that have not ended by then will end later."""
 MAX_WORKLOADS = 1000
 """Maximum number of workloads with a forecast: the first of each queue, then the second of each, and so on."""
-MAX_WORKLOADS_PLAYED = 250
-"""Maximum number of workloads, pending and running, in all plays of an increment, unless it has only one."""
+MAX_WORKLOADS_SAMPLED = 250
+"""Maximum number of workloads, pending and running, in all sample paths of an increment, unless it has only one."""
 MAX_CPU_SECONDS = 10.0
-"""Maximum CPU time of an increment. Preemption in cohorts with topologies can make one decision of a play take seconds.
-The interpreter runs one thread at a time, so such a play would halve the speed of the controller's thread for hours."""
+"""Maximum CPU time of an increment. Preemption in cohorts with topologies can make one decision of a sample path take
+seconds. The interpreter runs one thread at a time, so such a sample path would halve the speed of the controller's
+thread for hours."""
 _STOP_TIMEOUT = 0.5
 
 
@@ -60,8 +61,8 @@ class ForecastBasis(NamedTuple):
     state: PlannerState
     inputs: ForecastInputs[SubmittedWorkload]
     now: float
-    plays: range = range(SAMPLES)
-    """The numbers of the plays."""
+    numbers: range = range(SAMPLES)
+    """The numbers of the sample paths."""
 
 
 class NoBasis(Enum):
@@ -69,14 +70,14 @@ class NoBasis(Enum):
 
     NOT_LEADING = auto()
     UNCHANGED = auto()
-    """The last plays are still valid."""
+    """The last sample paths are still valid."""
 
 
 class SampledForecast(NamedTuple):
     """The samples of all workloads with a forecast."""
 
     now: float
-    """Time of the last play."""
+    """Time of the last sample path."""
     samples: Mapping[str, StartSamples]
     """Samples by key of the workload."""
 
@@ -92,7 +93,7 @@ def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> For
 
 
 class BasisCopier:
-    """Copies the inputs of an increment, unless all plays are newer than the last change."""
+    """Copies the inputs of an increment, unless all sample paths are newer than the last change."""
 
     def __init__(self, unchanged_period: float = UNCHANGED_PERIOD) -> None:
         self._unchanged_period = unchanged_period
@@ -100,9 +101,9 @@ class BasisCopier:
         """Number of feed entries at the last copy; -1: none was made since this replica leads."""
         self._copied_at = 0.0
         self._missing = 0
-        """Number of plays that are older than the last change."""
+        """Number of sample paths that are older than the last change."""
         self._next = 0
-        """Number of the next play."""
+        """Number of the next sample path."""
 
     def copy(self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool) -> ForecastBasis | NoBasis:
         """Return the basis of an increment; `now`: in seconds."""
@@ -113,27 +114,27 @@ class BasisCopier:
             self._missing = SAMPLES
         if not self._missing:
             return NoBasis.UNCHANGED
-        count = min(self._missing, number_of_increment_plays(len(feed.state.pending) + len(feed.state.running)))
-        plays = range(self._next, self._next + count)
+        count = min(self._missing, number_of_increment_sample_paths(len(feed.state.pending) + len(feed.state.running)))
+        numbers = range(self._next, self._next + count)
         self._applied, self._copied_at = feed.applied, now
-        self._next, self._missing = plays.stop, self._missing - count
-        return copy_basis(feed.state, history, now)._replace(plays=plays)
+        self._next, self._missing = numbers.stop, self._missing - count
+        return copy_basis(feed.state, history, now)._replace(numbers=numbers)
 
 
-def number_of_increment_plays(workloads: int) -> int:
-    """Return how many plays an increment has for a number of pending and running workloads."""
-    return number_of_plays(workloads, MAX_WORKLOADS_PLAYED, least=1)
+def number_of_increment_sample_paths(workloads: int) -> int:
+    """Return how many sample paths an increment has for a number of pending and running workloads."""
+    return number_of_sample_paths(workloads, MAX_WORKLOADS_SAMPLED, least=1)
 
 
-def play_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
-    """Return the starts of the first pending workloads in the plays of a basis, by key."""
+def sample_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
+    """Return the starts of the first pending workloads in the sample paths of a basis, by key."""
     keys = first_workloads(basis.state, MAX_WORKLOADS)
     options = options_within(MAX_CPU_SECONDS)
-    return sample_starts(basis.state, basis.now, basis.inputs, keys, options, basis.plays) if keys else {}
+    return sample_starts(basis.state, basis.now, basis.inputs, keys, options, basis.numbers) if keys else {}
 
 
-def options_within(seconds: float) -> PlayOptions:
-    """Return the options of plays that are over once this thread has used that much more CPU time."""
+def options_within(seconds: float) -> SamplePathOptions:
+    """Return the options of sample paths that are over once this thread has used that much more CPU time."""
     until = time.thread_time() + seconds
     return BOUNDED._replace(is_over=lambda: time.thread_time() >= until)
 
@@ -198,7 +199,7 @@ class Forecaster:
         try:
             basis = self._get_basis()
             if isinstance(basis, ForecastBasis):
-                self._recent.add(play_basis(basis))
+                self._recent.add(sample_basis(basis))
                 self._publish(SampledForecast(basis.now, self._recent.samples(basis.now)))
             elif basis is NoBasis.NOT_LEADING:
                 self._recent = RecentStarts()

@@ -2,9 +2,9 @@
 
     /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
 
-The queue itself does not change. The controller's thread makes the copy, and the request's thread runs the plays. Only
-one request runs plays at a time. Their CPU time and the rate of requests are limited, and a request that takes long
-counts as several. So the share of the controller's time that clients use is bounded.
+The queue itself does not change. The controller's thread makes the copy, and the request's thread runs the sample
+paths. Only one request runs sample paths at a time. Their CPU time and the rate of requests are limited, and a request
+that takes long counts as several. So the share of the controller's time that clients use is bounded.
 
 As in the queue, the job includes what the API server adds to its pods. A job that a LimitRange rejects never starts.
 """
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 PATH = "/api/v1/forecast"
-PLAYS_PER_SECOND, PLAY_BURST = 0.5, 5
+FORECASTS_PER_SECOND, FORECAST_BURST = 0.5, 5
 MAX_CPU_SECONDS = 2.0
-"""CPU time after which the plays of a request end; the start is unknown if the job has not started by then."""
+"""CPU time after which the sample paths of a request end; the start is unknown if the job has not started by then."""
 CPU_SECONDS_PER_REQUEST = 0.5
 """CPU time that one request may take; a longer one counts as several. Clients get a quarter of a CPU at most."""
 _CALL_TIMEOUT = 5.0
 """Seconds in which the controller must respond."""
-_PLAY_TIMEOUT = 8.0
-"""Seconds for which a request waits for earlier plays."""
+_FORECAST_TIMEOUT = 8.0
+"""Seconds for which a request waits for earlier sample paths."""
 _PARAMETERS = {"namespace": "default", "queue": "", "pods": "1", "requests": "", "walltime": "", "priority": "0",
                "topology": ""}  # fmt: skip
 _NAME = "~forecast"
@@ -83,7 +83,7 @@ class HypotheticalForecasts:
         self._reporter = reporter
         self._clock = clock
         self._timer = timer
-        self._plays = TokenBucket(PLAYS_PER_SECOND, PLAY_BURST)
+        self._budget = TokenBucket(FORECASTS_PER_SECOND, FORECAST_BURST)
         self._lock = threading.Lock()
 
     def respond(self, request: Request) -> Response:
@@ -92,8 +92,8 @@ class HypotheticalForecasts:
             workload = requested_workload(request.query, self._clock())
         except ValueError as error:
             return text_response(400, f"{error}\n")
-        if not self._plays.try_acquire() or not self._lock.acquire(timeout=_PLAY_TIMEOUT):
-            seconds = max(1 / PLAYS_PER_SECOND, self._plays.delay)
+        if not self._budget.try_acquire() or not self._lock.acquire(timeout=_FORECAST_TIMEOUT):
+            seconds = max(1 / FORECASTS_PER_SECOND, self._budget.delay)
             return text_response(429, f"too many forecasts are requested at once; try again in {ceil(seconds)} s\n")
         begin = self._timer()
         try:
@@ -104,7 +104,7 @@ class HypotheticalForecasts:
         finally:
             self._lock.release()
             for _ in range(int((self._timer() - begin) / CPU_SECONDS_PER_REQUEST)):
-                self._plays.reserve()
+                self._budget.reserve()
 
     def _copy(self, controller: QueueController) -> _Copy:
         history = self._reporter.history

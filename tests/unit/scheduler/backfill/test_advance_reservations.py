@@ -18,7 +18,7 @@ from zonewise_scheduler.backfill.advance_reservations import MAX_ADVANCE_RESERVA
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.forecast import BOUNDED, EXACT, PlayOptions, sample_starts
+from zonewise_scheduler.backfill.forecast import BOUNDED, EXACT, SamplePathOptions, sample_starts
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
@@ -180,7 +180,7 @@ def test_the_explanation_names_the_begin_time_and_the_reserved_start(policy: Bac
 
 
 @pytest.mark.parametrize("options", [EXACT, BOUNDED])
-def test_a_forecast_respects_begin_times_and_advance_reservations(options: PlayOptions) -> None:
+def test_a_forecast_respects_begin_times_and_advance_reservations(options: SamplePathOptions) -> None:
     """In every sample, the maintenance starts at its begin time, and a long job only after it."""
     planner = make(begins("maintenance", 100), begins("later", 40, cpus=1, queue="q"))
     events.submit(planner, submission("long", 8, 200).workload, "q")

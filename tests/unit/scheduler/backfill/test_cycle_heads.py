@@ -56,7 +56,7 @@ def test_skipped_heads_change_no_decision(policy: BackfillPolicy, preemption: bo
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_postponed_workload_is_not_nominated_until_quota_may_suffice_in_time(exact: bool) -> None:
-    """Its start may be at most half of its wait away. Others of its queue start meanwhile. Plays never nominate it."""
+    """Its start may be at most half of its wait away. Others of its queue start. Forecasts never nominate it."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(1000.0, 0.0, 0.0, 0.5))
     events.submit(planner, make_workload("runs", 3, 90), "q")
     events.submit(planner, make_workload("wide", 4, 10), "q")
@@ -119,7 +119,7 @@ def test_after_a_reconfiguration_no_start_is_searched_for_if_quota_shows_that_it
         events.reconfigure(planner, planner.configuration._replace(cluster_queues=tuple(specs)))
 
 
-def test_a_postponed_workload_counts_as_an_earlier_head_in_a_play() -> None:
+def test_a_postponed_workload_counts_as_an_earlier_head_in_a_sample_path() -> None:
     """Two CPUs are available. The second head of q, behind the postponed one, precedes that of r, which borrows."""
     planner = make_planner(
         [queue("q", 3, cohort="c"), queue("r", 1, cohort="c")], BackfillPolicy(1000.0, 0.0, 0.0, 0.5)

@@ -19,7 +19,7 @@ from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
     BOUNDED,
     EXACT,
-    PlayOptions,
+    SamplePathOptions,
     StartSamples,
     SubmittedWorkload,
     sample_starts,
@@ -56,7 +56,7 @@ def starts_by_key(
     planner: PlannerState,
     now: float,
     inputs: ForecastInputs[SubmittedWorkload] | None = None,
-    options: PlayOptions = EXACT,
+    options: SamplePathOptions = EXACT,
 ) -> dict[str, set[float]]:
     """Return the distinct sampled starts of each pending workload."""
     sampled = sample_starts(planner, now, learned() if inputs is None else inputs, options=options)
@@ -79,7 +79,7 @@ def state_after(
     return planner
 
 
-def test_a_sample_is_the_queue_played_forward() -> None:
+def test_a_sample_is_the_queue_simulated_forward() -> None:
     """The workloads of ann declare 100 s but run for 10 to 30 s; two of them precede the last one."""
     planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
     sampled = starts_by_key(planner, 5, learned(10, 20, 30))
@@ -118,24 +118,24 @@ def test_victims_are_pending_again_at_once() -> None:
 
 
 def test_a_reservation_bounds_the_samples() -> None:
-    """In a play, too, no workload starts if it would delay the reservation."""
+    """In a sample path, too, no workload starts if it would delay the reservation."""
     planner = state_after(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
     sampled = sample_starts(planner, 2, learned())["/b"]
     assert sampled.bound == max(sampled.starts) == planner.reservations_by_start[0].start == 10
 
 
-def test_the_play_ends_when_the_workloads_have_started() -> None:
-    """The play is limited to the decisions that the second workload needs, so later starts are unknown."""
+def test_the_sample_path_ends_when_the_workloads_have_started() -> None:
+    """The sample path is limited to the decisions that the second workload needs, so later starts are unknown."""
     planner = state_after(*(submission(name, 8, 10) for name in "abcd"))
     assert sample_starts(planner, 0, learned(), ["/b"]).keys() == {"/b"}
-    sampled = starts_by_key(planner, 0, options=PlayOptions(max_decisions=2))
+    sampled = starts_by_key(planner, 0, options=SamplePathOptions(max_decisions=2))
     assert (sampled["/b"], sampled["/c"]) == ({10}, {inf})
 
 
-def test_no_play_begins_and_no_decision_follows_once_the_time_is_over() -> None:
-    """The time is over from the start: the first play makes its first decision, and no other play begins."""
+def test_no_sample_path_begins_and_no_decision_follows_once_the_time_is_over() -> None:
+    """The time is over from the start: the first sample path makes its first decision, and no other one begins."""
     planner, inputs = state_after(*(submission(name, 8, 10) for name in "abc")), learned(10, 20)
-    sampled = sample_starts(planner, 10, inputs, options=PlayOptions(is_over=lambda: True))
+    sampled = sample_starts(planner, 10, inputs, options=SamplePathOptions(is_over=lambda: True))
     assert sampled == {"/b": StartSamples("q", (inf,)), "/c": StartSamples("q", (inf,))}
     assert len(sample_starts(planner, 10, inputs)["/b"].starts) == SAMPLES
 
@@ -178,7 +178,7 @@ def test_a_replayed_submission_has_the_history_keys_of_its_job() -> None:
     assert {call.args[1].history_keys for call in submit.call_args_list} == {keys}
 
 
-def test_a_submission_with_a_negative_run_time_does_not_stop_the_play() -> None:
+def test_a_submission_with_a_negative_run_time_does_not_stop_the_sample_path() -> None:
     arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
     for key, time, run_time in (("first", -100.0, 30.0), ("back", 5.0, -3600.0)):
         arrivals.observe(key, SubmittedWorkload(submission("", 1, 60).workload, "q"), time)
@@ -198,17 +198,17 @@ def test_a_submission_to_a_removed_queue_is_not_an_error() -> None:
     assert starts_by_key(planner, 0, ForecastInputs(RunTimeHistory(), arrivals)) == {"/b": {100}}
 
 
-def test_many_workloads_are_played_less_often() -> None:
+def test_many_workloads_are_sampled_less_often() -> None:
     few, many = (
         state_after(*(submission(f"{index}", 8, 1) for index in range(number)), policy="fifo") for number in (3, 400)
     )
-    inputs, once = learned(10), PlayOptions(max_decisions=1)
-    for running, pending, plays in ((0, 61, 16), (1, 61, 15), (61, 1, 15), (40, 59, 10), (59, 40, 10)):
+    inputs, once = learned(10), SamplePathOptions(max_decisions=1)
+    for running, pending, paths in ((0, 61, 16), (1, 61, 15), (61, 1, 15), (40, 59, 10), (59, 40, 10)):
         planner = state_after(*(submission(f"r{index}", 0, 1) for index in range(running)))
         for index in range(pending):
             events.submit(planner, submission(f"{index}", 8, 1).workload, "q")
         assert (len(planner.running), len(planner.pending)) == (running, pending)
-        assert len(sample_starts(planner, 0, inputs, ["/0"], once)["/0"].starts) == plays
+        assert len(sample_starts(planner, 0, inputs, ["/0"], once)["/0"].starts) == paths
     assert len(sample_starts(few, 0, inputs, ["/1"])["/1"].starts) == SAMPLES
     assert len(sample_starts(many, 0, inputs, ["/1"])["/1"].starts) == MIN_SAMPLES
     assert len(sample_starts(few, 0, learned(), ["/1"])["/1"].starts) == 1
@@ -223,20 +223,20 @@ def test_sampling_is_deterministic() -> None:
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30), st.sampled_from([0.01, 0.05, 0.2]))
 def test_a_grain_changes_nothing_if_ends_are_far_apart(limits: list[int], grain: float) -> None:
     planner = state_after(*(submission(f"{index:02}", 8, limit) for index, limit in enumerate(limits)))
-    assert starts_by_key(planner, 0, options=PlayOptions(grain)) == starts_by_key(planner, 0)
+    assert starts_by_key(planner, 0, options=SamplePathOptions(grain)) == starts_by_key(planner, 0)
 
 
 def test_a_grain_merges_ends_that_are_close() -> None:
     first = (submission(f"{end}", 1, end) for end in range(96, 104))
     planner = state_after(*first, submission("next", 4, 10), submission("z", 8, 1))
-    sampled = starts_by_key(planner, 0, options=PlayOptions(0.1))
+    sampled = starts_by_key(planner, 0, options=SamplePathOptions(0.1))
     assert (sampled["/next"], sampled["/z"]) == ({99.5}, {109.5})
     exact = starts_by_key(planner, 0)
     assert (exact["/next"], exact["/z"]) == ({99}, {109})
 
 
-def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
-    """Admissions may count as assumed until they are observed; a play observes them at once."""
+def test_a_workload_that_starts_in_the_sample_path_may_be_preempted_later() -> None:
+    """Admissions may count as assumed until they are observed; a sample path observes them at once."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = new_state(Snapshot(specs), policy_named("greedy", 0.0))
     planner.assumed = set()
@@ -365,7 +365,7 @@ def test_in_queues_that_share_nothing_samples_are_exact(
 
 @pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[3], BackfillPolicy(reserve_after=inf)], ids=str)
 def test_in_a_cohort_samples_are_nearly_exact(policy: BackfillPolicy) -> None:
-    """A play ignores what a head holds for its cycle; in random histories, at least four of five samples are exact."""
+    """A sample path ignores what a head holds for its cycle; in random histories, four of five samples are exact."""
     random = Random(7)
     samples: list[Sampled] = []
     for _ in range(12):

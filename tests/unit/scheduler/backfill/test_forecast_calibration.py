@@ -222,7 +222,7 @@ def test_an_unknown_start_remains_unknown() -> None:
     calibration.started("new", 50)  # an unknown start has no score
 
 
-def test_a_median_is_known_even_if_a_play_has_no_start() -> None:
+def test_a_median_is_known_even_if_a_sample_path_has_no_start() -> None:
     forecast = calibrated([100] * MIN_GROUP_SCORES).forecast("new", "q", 0, [50, 100, inf])
     assert forecast.latest < inf
 

@@ -1,4 +1,4 @@
-"""The passes of plays, compared with those of the planner."""
+"""The passes of sample paths, compared with those of the planner."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_rejected_first_workload_counts_as_the_head_of_its_queue(exact: bool) 
 
 
 def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
-    """Thirty heads fit until the first one starts. A cycle nominates them all, a play only that one."""
+    """Thirty heads fit until the first one starts. A cycle nominates them all, a sample path only that one."""
     names = [f"q{index:02}" for index in range(30)]
     nominated: list[int] = []
     for exact in (True, False):
@@ -136,7 +136,7 @@ def test_a_due_head_of_another_namespace_gets_no_reservation() -> None:
 @given(
     st.sampled_from([*POLICIES, BackfillPolicy(overtaking=False)]), queue_lists(preemption=False), submission_lists()
 )
-def test_in_queues_that_share_no_quota_a_play_decides_like_the_planner(
+def test_in_queues_that_share_no_quota_a_sample_path_decides_like_the_planner(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
     specs = [spec._replace(cohort_name="") for spec in specs]

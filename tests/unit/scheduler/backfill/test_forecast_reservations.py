@@ -1,4 +1,4 @@
-"""Reservations of plays, compared with those of the planner."""
+"""Reservations of sample paths, compared with those of the planner."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_reservation_that_cannot_be_brought_forward_keeps_its_start() -> None:
 
 
 def test_ends_are_merged_by_the_time_from_now_on() -> None:
-    """Reservations are also checked before the first cycle of a play."""
+    """Reservations are also checked before the first cycle of a sample path."""
     now = 1e9
     planner = make_planner([queue("q", 8)], BackfillPolicy(depth=2))
     for each in (submission("short", 4, 700), submission("long", 4, 90_000), submission("wide", 4, 10)):

@@ -1,4 +1,4 @@
-"""Starts of plays without a nomination, compared with those that nominations lead to."""
+"""Starts of sample paths without a nomination, compared with those that nominations lead to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The starts in the most recent plays."""
+"""The starts in the most recent sample paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Increment = dict[str, StartSamples]
 
 
 def increment(start: float, count: int = 1, bound: float = inf, queue: str = "q") -> Increment:
-    """Return plays in which workload a starts at a time."""
+    """Return sample paths in which workload a starts at a time."""
     return {"a": StartSamples(queue, (start,) * count, bound)}
 
 
@@ -39,7 +39,7 @@ def test_the_samples_are_the_last_sixteen_starts(increments: list[tuple[float, .
 
 
 def test_a_start_that_has_passed_is_left_out() -> None:
-    """The plays still count, so a forecast does not vanish because its first plays were wrong."""
+    """The sample paths still count, so a forecast does not vanish because its first sample paths were wrong."""
     increments = [increment(5.0), increment(7.0), increment(20.0)]
     assert starts_of_a(*increments, now=7.0) == (7.0, 20.0)
     assert starts_of_a(*increments, now=8.0) == (20.0,)

@@ -1,4 +1,4 @@
-"""The number of plays in a forecast, and the run times that each play draws."""
+"""The number of sample paths in a forecast, and the run times that each sample path draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.run_time_samples import (
     RunTimeDraw,
     SampledRunTimes,
-    number_of_plays,
+    number_of_sample_paths,
 )
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, str]] = (ANN,
     return SampledRunTimes(100.0, running, history)
 
 
-@pytest.mark.parametrize(("jobs", "plays"), [(0, 16), (61, 16), (62, 15), (99, 10), (111, 8), (249, 4), (1000, 3)])
-def test_all_plays_together_have_a_limited_number_of_jobs(jobs: int, plays: int) -> None:
-    """The limit is a thousand jobs, including the forecast's own job. Plays are whole, and there are at least three."""
-    number = number_of_plays(jobs, 1000)
-    assert (number, type(number)) == (plays, int)
+@pytest.mark.parametrize(("jobs", "paths"), [(0, 16), (61, 16), (62, 15), (99, 10), (111, 8), (249, 4), (1000, 3)])
+def test_all_sample_paths_together_have_a_limited_number_of_jobs(jobs: int, paths: int) -> None:
+    """The limit is a thousand jobs, including the forecast's own job. Paths are whole, and there are at least three."""
+    number = number_of_sample_paths(jobs, 1000)
+    assert (number, type(number)) == (paths, int)
 
 
-def test_cheap_plays_are_more_numerous() -> None:
-    assert [number_of_plays(jobs, 1000, most=48) for jobs in (0, 19, 20)] == [48, 48, 47]
-    assert [number_of_plays(jobs, 1000, least=1) for jobs in (0, 400, 600, 2000)] == [16, 2, 1, 1]
+def test_cheap_sample_paths_are_more_numerous() -> None:
+    assert [number_of_sample_paths(jobs, 1000, most=48) for jobs in (0, 19, 20)] == [48, 48, 47]
+    assert [number_of_sample_paths(jobs, 1000, least=1) for jobs in (0, 400, 600, 2000)] == [16, 2, 1, 1]
 
 
 def test_a_draw_below_one_half_takes_the_quantile_of_the_user() -> None:
@@ -71,7 +71,7 @@ def test_a_draw_below_one_half_takes_the_quantile_of_the_user() -> None:
     assert [draw.whole(one) for one in jobs] == expected
 
 
-def test_half_of_the_draws_of_a_play_are_equal() -> None:
+def test_half_of_the_draws_of_a_sample_path_are_equal() -> None:
     run_times = sampled()
     draw = run_times.draw(3)
     drawn = [draw.whole(job(1, 1, history_keys=ANN)) for _ in range(2000)]

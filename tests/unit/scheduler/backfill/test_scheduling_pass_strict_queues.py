@@ -16,7 +16,7 @@ STRICT = queue("q", 4)._replace(queueing_strategy="StrictFIFO")
 
 
 def known(*, exact: bool) -> KnownAdmissions | None:
-    """Return no known admissions for passes of the planner, and an empty collection for those of a play."""
+    """Return no known admissions for passes of the planner, and an empty collection for those of a sample path."""
     return None if exact else KnownAdmissions()
 
 

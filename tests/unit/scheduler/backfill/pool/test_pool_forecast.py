@@ -15,7 +15,7 @@ from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_forecast import MAX_PLAYS, number_of_pool_plays, sample_starts
+from zonewise_scheduler.backfill.pool.pool_forecast import MAX_SAMPLE_PATHS, number_of_pool_sample_paths, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolState
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
@@ -58,7 +58,7 @@ def starts_by_serial(
     return {job.serial: set(starts) for job, starts in sampled.items()}
 
 
-def test_a_sample_is_the_queue_played_forward() -> None:
+def test_a_sample_is_the_queue_simulated_forward() -> None:
     """The jobs of ann declare 100 s but run for 10, 20 or 30 s; two of them precede the last job."""
     state = running((0, 8, 100))
     for serial in (1, 2):
@@ -68,7 +68,7 @@ def test_a_sample_is_the_queue_played_forward() -> None:
     assert {20, 60} < sampled[2] <= {20, 30, 40, 50, 60}
 
 
-def test_a_play_decides_on_declared_walltimes() -> None:
+def test_a_sample_path_decides_on_declared_walltimes() -> None:
     """Ann's jobs always run for 10 s. Still, a job that declares 100 s may not start before the reservation at 50 s."""
     state = running((0, 4, 50))
     state.submit(job(1, 8, 10, history_keys=("ben",)))
@@ -87,7 +87,7 @@ def test_samples_follow_the_policy() -> None:
     assert starts_by_serial(pending(), "fifo") == {1: {10}, 2: {60}}
 
 
-def test_a_play_begins_without_a_decision_if_none_is_due() -> None:
+def test_a_sample_path_begins_without_a_decision_if_none_is_due() -> None:
     """The earlier job is already due when the later one arrives, which does not fit. At the next end both are due."""
     policy, state = pool_policy_named(DEFAULT_POLICY, 5.0), running((0, 5, 300))
     state.submit(job(1, 4, 30, priority=0))
@@ -100,7 +100,7 @@ def test_a_play_begins_without_a_decision_if_none_is_due() -> None:
 
 
 @pytest.mark.parametrize("policy", ["greedy", "conservative"])
-def test_a_play_begins_with_a_decision_if_a_new_job_fits_or_is_reserved_on_arrival(policy: str) -> None:
+def test_a_sample_path_begins_with_a_decision_if_a_new_job_fits_or_is_reserved_on_arrival(policy: str) -> None:
     state = running((0, 5, 300))
     state.apply(PoolDecision(), 0)
     state.submit(job(1, 4, 30))
@@ -122,7 +122,7 @@ def test_a_job_that_never_fits_has_an_unknown_start() -> None:
 
 
 @pytest.mark.parametrize(("days", "start"), [(30, 30 * 86_400), (30 + 1e-9, inf)])
-def test_a_play_ends_after_thirty_days(days: float, start: float) -> None:
+def test_a_sample_path_ends_after_thirty_days(days: float, start: float) -> None:
     """A job that has not started by then has an unknown start."""
     state = running((0, 8, 86_400 * days))
     state.submit(job(1, 8, 10))
@@ -211,7 +211,7 @@ class Sleeper:
 
 
 @pytest.mark.parametrize("limit", [5, 7, 20])
-def test_a_play_decides_at_the_wake_time_of_the_policy(limit: int) -> None:
+def test_a_sample_path_decides_at_the_wake_time_of_the_policy(limit: int) -> None:
     """Another job may end before that time, at it or after it."""
     state = running((0, 2, limit))
     state.submit(job(1, 6, 10))
@@ -247,7 +247,7 @@ def test_an_arrival_needs_a_decision_if_it_fits_or_gets_a_reservation(
     state.submit(job(101, 8, 10, DAY))
     times = Counter[float]()
     sample_starts(DAY, state, Noted(pool_policy_named(policy), times), history)
-    assert times == {DAY + time: MAX_PLAYS for time in decisions}
+    assert times == {DAY + time: MAX_SAMPLE_PATHS for time in decisions}
 
 
 def test_sampling_is_deterministic_and_changes_nothing() -> None:
@@ -260,12 +260,12 @@ def test_sampling_is_deterministic_and_changes_nothing() -> None:
     assert before == (state.available, list(state.pending), list(state.running), list(state.new_jobs))
 
 
-def test_many_jobs_are_played_less_often() -> None:
+def test_many_jobs_are_sampled_less_often() -> None:
     state = running((0, 8, 100))
     for serial in range(1, 3):
         state.submit(job(serial, 8, 1))
     assert {len(starts) for starts in sample_starts(0, state, pool_policy_named("fifo"), no_inputs()).values()} == {
-        MAX_PLAYS
+        MAX_SAMPLE_PATHS
     }
     for serial in range(3, 2000):
         state.submit(job(serial, 8, 1))
@@ -328,9 +328,9 @@ def _apart(task: Task) -> Task:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "plays"),
+    ("jobs", "paths"),
     [(0, 48), (175, 48), (176, 47), (249, 24), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
 )
-def test_a_pool_of_few_jobs_is_played_more_often(jobs: int, plays: int) -> None:
-    """All plays sum up to at most 1.5 million squares of jobs or 4,000 jobs, but there are at least three plays."""
-    assert number_of_pool_plays(jobs) == plays
+def test_a_pool_of_few_jobs_is_sampled_more_often(jobs: int, paths: int) -> None:
+    """All paths sum up to at most 1.5 million squares of jobs or 4,000 jobs, but there are at least three of them."""
+    assert number_of_pool_sample_paths(jobs) == paths

@@ -32,9 +32,9 @@ from zonewise_scheduler.controller.planning.forecaster import (
     SampledForecast,
     copy_basis,
     first_workloads,
-    number_of_increment_plays,
+    number_of_increment_sample_paths,
     options_within,
-    play_basis,
+    sample_basis,
 )
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -60,7 +60,7 @@ def planner(waiting: int) -> PlannerState:
 def test_all_pending_workloads_have_forecasts() -> None:
     state = planner(15)
     pending = dict(state.pending)
-    played = play_basis(copy_basis(state, ForecastHistory(), NOW))
+    played = sample_basis(copy_basis(state, ForecastHistory(), NOW))
     starts = {key: set(sampled.starts) for key, sampled in played.items()}
     assert starts == {f"ns/w{i:02}": {NOW + 100 * i} for i in range(1, 16)}
     assert state.pending == pending
@@ -76,29 +76,29 @@ def test_the_first_workload_of_each_queue_precedes_the_second_ones() -> None:
     ]
 
 
-@pytest.mark.parametrize(("workloads", "plays"), [(0, 16), (14, 16), (49, 5), (99, 2), (125, 1), (5000, 1)])
-def test_an_increment_plays_250_workloads_in_all_or_is_one_play(workloads: int, plays: int) -> None:
-    assert number_of_increment_plays(workloads) == plays
+@pytest.mark.parametrize(("workloads", "paths"), [(0, 16), (14, 16), (49, 5), (99, 2), (125, 1), (5000, 1)])
+def test_an_increment_samples_250_workloads_in_all_or_is_one_sample_path(workloads: int, paths: int) -> None:
+    assert number_of_increment_sample_paths(workloads) == paths
 
 
-def test_a_change_is_followed_by_increments_of_sixteen_plays_in_all() -> None:
-    """Each play has a unique number, so that no draw is repeated. Then nothing is copied until the next change."""
+def test_a_change_is_followed_by_increments_of_sixteen_sample_paths_in_all() -> None:
+    """Each path has a unique number, so that no draw is repeated. Then nothing is copied until the next change."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
     feed.state = planner(48)
 
-    def plays() -> list[range]:
+    def numbers() -> list[range]:
         bases = (copier.copy(feed, history, NOW, leads=True) for _ in range(5))
-        return [basis.plays for basis in bases if isinstance(basis, ForecastBasis)]
+        return [basis.numbers for basis in bases if isinstance(basis, ForecastBasis)]
 
-    assert plays() == [range(5), range(5, 10), range(10, 15), range(15, 16)]
+    assert numbers() == [range(5), range(5, 10), range(10, 15), range(15, 16)]
     feed.change_nodes([])
     assert copier.copy(feed, history, NOW, leads=True) != NoBasis.UNCHANGED
     feed.change_nodes([])
-    assert plays() == [range(21, 26), range(26, 31), range(31, 36), range(36, 37)]
+    assert numbers() == [range(21, 26), range(26, 31), range(31, 36), range(36, 37)]
 
 
 def test_an_increment_ends_once_its_cpu_time_is_used() -> None:
-    """None may be used: the play makes only its first decision. Only the reserved start is known then."""
+    """None may be used: the sample path makes only its first decision. Only the reserved start is known then."""
     state = planner(3)
     assert not options_within(1e9).is_over()
     samples = sample_starts(state, NOW, ForecastHistory().inputs, options=options_within(0.0))
@@ -108,7 +108,7 @@ def test_an_increment_ends_once_its_cpu_time_is_used() -> None:
 def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
     state = planner(3)
     state.snapshot.inactive["q"] = "it is stopped"
-    assert play_basis(copy_basis(state, ForecastHistory(), NOW)) == {}
+    assert sample_basis(copy_basis(state, ForecastHistory(), NOW)) == {}
 
 
 def test_workloads_of_an_inactive_queue_do_not_displace_others() -> None:
@@ -147,7 +147,7 @@ def test_a_forecast_reflects_the_time_of_its_copy(
     schedule(state, NOW)
     for key in list(state.pending)[::2]:
         events.withdraw(state, key)
-    assert play_basis(basis) == play_basis(separate)
+    assert sample_basis(basis) == sample_basis(separate)
 
 
 def test_a_copied_history_does_not_change_with_the_original() -> None:
@@ -161,8 +161,8 @@ def test_a_copied_history_does_not_change_with_the_original() -> None:
     assert len(basis.inputs.arrivals) == 0
 
 
-def test_a_queue_without_a_change_is_played_again_after_five_minutes() -> None:
-    """With few workloads, a single increment contains all plays."""
+def test_a_queue_without_a_change_is_sampled_again_after_five_minutes() -> None:
+    """With few workloads, a single increment contains all sample paths."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
 
     def copied(now: float, *, leads: bool = True) -> object:
@@ -195,8 +195,8 @@ def test_forecasts_are_published_repeatedly_even_after_failures() -> None:
         assert published.get(timeout=PATIENCE) == NO_SAMPLES
 
 
-def test_a_workload_has_a_forecast_after_three_plays_and_no_more_than_sixteen_samples() -> None:
-    """The plays may belong to one increment or to several. A replica that led before starts over."""
+def test_a_workload_has_a_forecast_after_three_sample_paths_and_no_more_than_sixteen_samples() -> None:
+    """The sample paths may belong to one increment or to several. A replica that led before starts over."""
     published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
     state = planner(1)
     counts = [2, 2, NoBasis.NOT_LEADING, 1, 1, 1, 15]
@@ -206,7 +206,7 @@ def test_a_workload_has_a_forecast_after_three_plays_and_no_more_than_sixteen_sa
             if isinstance(count, NoBasis):
                 yield count
             else:
-                yield copy_basis(state, ForecastHistory(), NOW)._replace(plays=range(count))
+                yield copy_basis(state, ForecastHistory(), NOW)._replace(numbers=range(count))
 
     remaining = bases()
     with Forecaster(lambda: next(remaining, NoBasis.UNCHANGED), published.put, period=0.001):

@@ -13,7 +13,7 @@ from support.model_cluster import ModelCluster
 from support.reported_queue import ReportedQueue
 from support.scenarios import scenario
 from zonewise_scheduler.backfill import arrival_history
-from zonewise_scheduler.backfill import forecast as forecast_plays
+from zonewise_scheduler.backfill import forecast as forecast_module
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
@@ -23,7 +23,7 @@ from zonewise_scheduler.controller.planning.checkpoint_object import (
     read_forecasts,
     write_config_map,
 )
-from zonewise_scheduler.controller.planning.forecaster import SampledForecast, copy_basis, play_basis
+from zonewise_scheduler.controller.planning.forecaster import SampledForecast, copy_basis, sample_basis
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.forecasters import ClusterForecaster
 from zonewise_scheduler.simulator.scenario import Arrival
@@ -101,7 +101,7 @@ class LiveForecasts:
     def forecast(self, now: float) -> None:
         reporter = self.reported.reporter
         basis = copy_basis(self.reported.controller.feed.state, reporter.history, now)
-        played = play_basis(basis._replace(plays=range(MIN_SAMPLES)))
+        played = sample_basis(basis._replace(numbers=range(MIN_SAMPLES)))
         reporter.publish_forecasts(SampledForecast(now, played))
         for key, forecast in reporter.forecasts.items():
             self.forecasts.setdefault(key, forecast)
@@ -133,9 +133,9 @@ def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_plays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limit each forecast to the fewest plays, as in a large queue."""
-    monkeypatch.setattr(forecast_plays, "MAX_WORKLOADS_PLAYED", 1)
+def few_sample_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit each forecast to the fewest sample paths, as in a large queue."""
+    monkeypatch.setattr(forecast_module, "MAX_WORKLOADS_SAMPLED", 1)
 
 
 def simulated(live: LiveForecasts) -> dict[str, Forecast]:

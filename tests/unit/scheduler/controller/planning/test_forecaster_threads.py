@@ -13,7 +13,7 @@ import pytest
 from support.node_changes import node_change, report_change, usage_change
 from unit.scheduler.backfill.test_planner_feed_nodes import decisions, feed, workload
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
-from zonewise_scheduler.controller.planning.forecaster import copy_basis, play_basis
+from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def test_a_forecast_does_not_change_the_planner() -> None:
     fed = new_queue()
     assumed, protected = set(fed.state.assumed or ()), set(fed.state.snapshot.not_preempted)
     assert assumed
-    assert play_basis(copy_basis(fed.state, ForecastHistory(), 2.0))
+    assert sample_basis(copy_basis(fed.state, ForecastHistory(), 2.0))
     assert fed.state.assumed == assumed
     assert fed.state.snapshot.not_preempted == protected
 
@@ -74,8 +74,8 @@ def test_a_forecast_uses_the_nodes_of_its_copy() -> None:
     fed, same = new_queue(), new_queue()
     basis = copy_basis(fed.state, ForecastHistory(), 2.0)
     fed.change_nodes([change for name in NODES for change in (usage_change(name, 14_000), report_change(name, 2))])
-    forecasts = play_basis(basis)
-    assert forecasts == play_basis(copy_basis(same.state, ForecastHistory(), 2.0))
+    forecasts = sample_basis(basis)
+    assert forecasts == sample_basis(copy_basis(same.state, ForecastHistory(), 2.0))
     assert all(max(sampled.starts) < inf for sampled in forecasts.values())
 
 
@@ -84,8 +84,8 @@ def test_concurrent_planning_and_forecasting_equal_their_sequential_execution() 
     alone, beside = new_queue(), new_queue()
     with ThreadPoolExecutor(1) as forecasts:
         for number in range(ROUNDS):
-            expected = play_basis(copy_basis(alone.state, ForecastHistory(), 2.0 + number))
-            result = forecasts.submit(play_basis, copy_basis(beside.state, ForecastHistory(), 2.0 + number))
+            expected = sample_basis(copy_basis(alone.state, ForecastHistory(), 2.0 + number))
+            result = forecasts.submit(sample_basis, copy_basis(beside.state, ForecastHistory(), 2.0 + number))
             for turn in count():
                 decided = advance(beside, number, turn)
                 assert decided == advance(alone, number, turn)

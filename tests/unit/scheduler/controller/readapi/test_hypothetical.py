@@ -17,8 +17,8 @@ from zonewise_common.kube.resources import LIMIT_RANGES
 from zonewise_common.service.handlers import Request, Response
 from zonewise_scheduler.controller.readapi.hypothetical import (
     CPU_SECONDS_PER_REQUEST,
+    FORECAST_BURST,
     PATH,
-    PLAY_BURST,
     HypotheticalForecasts,
     requested_workload,
 )
@@ -155,8 +155,8 @@ def test_the_rate_of_forecasts_is_limited() -> None:
     queue = reported_queue()
     forecasts = HypotheticalForecasts(queue.ask, queue.reporter, lambda: queue.now)
     query = urlencode({"namespace": NAMESPACE, "queue": "l"})
-    responses = [forecasts.respond(Request("GET", PATH, query=query)).status for _ in range(PLAY_BURST + 1)]
-    assert responses == [200] * PLAY_BURST + [429]
+    responses = [forecasts.respond(Request("GET", PATH, query=query)).status for _ in range(FORECAST_BURST + 1)]
+    assert responses == [200] * FORECAST_BURST + [429]
 
 
 def test_a_forecast_that_takes_long_counts_as_several() -> None:
