@@ -1,6 +1,6 @@
 """Run times of one sample path of a forecast, drawn from those of similar jobs (run_time_history.py).
 
-The jobs of a user are similar, so half of the draws of a sample path use the same quantile for all jobs of a user.
+The jobs of a user are similar, so half of the draws of a sample path use one quantile for all of them.
 """
 
 from __future__ import annotations
