@@ -96,6 +96,15 @@ def test_the_demo_installs_what_its_commands_need() -> None:
     assert set(re.findall(r"--extra (\w+)", rule[1])) == {"agent", "scheduler", "client", "plot"}
 
 
+def test_the_architecture_lists_every_package() -> None:
+    roots = [SOURCES["common"], SOURCES["agent"], SOURCES["scheduler"]]
+    names = [file.parent.name for root in roots for file in root.glob("*/__init__.py")]
+    for package in ("controller", "extender", "nodes"):
+        names += [f"{package}/{file.parent.name}" for file in (SOURCES["scheduler"] / package).glob("*/__init__.py")]
+    assert len(names) > 30
+    assert [name for name in names if f"`{name}`" not in PAGES["docs/architecture/index.md"]] == []
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/README.md"])
 def test_every_link_leads_to_a_file(page: str) -> None:
     """The pages are outside docs/, so `make docs` does not check their links."""
