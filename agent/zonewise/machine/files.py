@@ -60,6 +60,8 @@ class DirectoryFiles:
         try:
             # an open descriptor for the root makes every later path shorter to resolve
             self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except NotADirectoryError as error:
+            raise RootError(f"root {directory}: not a directory; unpack an archive first") from error
         except OSError as error:
             raise RootError(f"root {directory}: {error.strerror}") from error
 

@@ -265,3 +265,6 @@ def test_a_root_that_is_not_a_directory_is_an_error(tmp_path: Path) -> None:
     """A root that cannot be opened is named in one line."""
     with pytest.raises(RootError, match="absent: No such file or directory"):
         DirectoryFiles(str(tmp_path / "absent"))
+    (tmp_path / "node.tar.gz").touch()
+    with pytest.raises(RootError, match=r"node\.tar\.gz: not a directory; unpack an archive first"):
+        DirectoryFiles(str(tmp_path / "node.tar.gz"))
