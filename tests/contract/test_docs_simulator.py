@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,6 +62,25 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
         assert part in rest
         rest = rest[rest.index(part) + len(part) :]
     assert parts or rest == whole
+
+
+def test_a_log_of_slurm_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A substitute for sacct prints three jobs. One has no time limit, and one ends at its limit."""
+    convert, command = re.findall(
+        r"^```bash\n((?:SLURM|zonewise simulate slurm).*?)```", SIMULATOR, re.DOTALL | re.MULTILINE
+    )
+    jobs = ("1767225600|3600|64|120|1000", "1767225660|600|128|UNLIMITED|1001", "1767225720|1800|32|30|1000")
+    sacct = tmp_path / "sacct"
+    sacct.write_text("#!/bin/sh\n" + "".join(f"echo '{job}'\n" for job in jobs))
+    sacct.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["bash", "-c", convert], cwd=tmp_path, env=environment, check=True, timeout=60)
+    document = tmp_path / "slurm.json"
+    arguments = shlex.split(command.replace("slurm.swf", str(tmp_path / "slurm.swf")).replace("4096", "128"))[1:]
+    assert main([*arguments, "--json", str(document), "--json-jobs"]) == 0
+    assert capsys.readouterr().err == ""
+    easy, _ = json.loads(document.read_text())["results"]
+    assert [(job["limit"], job["wait"]) for job in easy["jobs"]] == [(7200, 0), (None, 3540), (1800, 0)]
 
 
 def test_names_in_the_guides_exist(capsys: pytest.CaptureFixture[str]) -> None:
