@@ -144,7 +144,7 @@ def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, 
         try:
             path = stack.enter_context(written_kubeconfig(cluster.url, path))
         except FileExistsError as error:
-            raise CommandError(f"--write-kubeconfig {path}: the file exists") from error
+            raise CommandError(f"--write-kubeconfig {path}: the file exists; remove it first") from error
         except OSError as error:
             raise CommandError(f"--write-kubeconfig {path}: {error.strerror}") from error
         if jobs is not None:

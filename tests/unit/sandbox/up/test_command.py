@@ -52,7 +52,7 @@ def test_a_kubeconfig_that_exists_is_not_overwritten(capsys: pytest.CaptureFixtu
     file = tmp_path / "config"
     file.write_text("mine")
     arguments = ("--nodes", "1xxeon-8358", "--port", "0", "--status-port", "0", "--write-kubeconfig", str(file))
-    assert run_rejected(capsys, "up", *arguments) == f"--write-kubeconfig {file}: the file exists"
+    assert run_rejected(capsys, "up", *arguments) == f"--write-kubeconfig {file}: the file exists; remove it first"
     assert file.read_text() == "mine"
 
 
