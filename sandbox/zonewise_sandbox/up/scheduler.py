@@ -15,6 +15,7 @@ from __future__ import annotations
 import http.client
 import logging
 import threading
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from zonewise_sandbox.up.candidates import NodeTotals
 from zonewise_sandbox.workqueue import Controller, Key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.config import Config
 
@@ -187,7 +188,7 @@ class PodScheduler(Controller):
             return "", f"0/{count} nodes are available: no selected node has enough free resources."
         passing, failed = self._extender.filter(pod.whole, candidates)
         if not passing:
-            return "", f"0/{count} nodes are available: {_reasons(failed)}."
+            return "", fit_error(count, failed)
         if len(passing) == 1:
             return passing[0], ""
         scores = self._extender.prioritize(pod.whole, passing)
@@ -226,9 +227,10 @@ class PodScheduler(Controller):
             log.debug("pod %s/%s: %s", namespace, name, error)
 
 
-def _reasons(failed: dict[str, str]) -> str:
-    """Return the reasons with the number of nodes for each (framework/types.go FitError)."""
-    counts: dict[str, int] = {}
-    for reason in failed.values():
-        counts[reason] = counts.get(reason, 0) + 1
-    return ", ".join(f"{count} node(s) {reason}" for reason, count in sorted(counts.items())) or "none passed"
+def fit_error(count: int, failed: Mapping[str, str]) -> str:
+    """Return the message about a pod that none of `count` nodes may run, from the reason of each node that failed.
+
+    Source: pkg/scheduler/framework/types.go, FitError.Error.
+    """
+    reasons = sorted(f"{nodes} {reason}" for reason, nodes in Counter(failed.values()).items())
+    return f"0/{count} nodes are available: {', '.join(reasons) or 'none passed'}."
