@@ -64,15 +64,20 @@ def table(*nodes: NodeAvailability, output: str = "table", width: int = 0) -> li
 
 def test_zones_of_a_node() -> None:
     assert table(facts(pod("a", cpu="6", memory="48Gi", gpu="3"))) == [
-        "NODE     ZONE   CPUS FREE   OF   MEMORY FREE      OF   GPUS FREE   OF   LARGEST   PODS",
-        "node-0                 10   16          80Gi   128Gi           5    8    4 GPUs      1",
-        "            0           8    8          64Gi    64Gi           4    4",
-        "            1           2    8          16Gi    64Gi           1    4",
+        "NODE     ZONE   CPUS FREE   OF   MEM FREE      OF   GPUS FREE   OF   LARGEST   PODS",
+        "node-0                 10   16       80Gi   128Gi           5    8    4 GPUs      1",
+        "            0           8    8       64Gi    64Gi           4    4",
+        "            1           2    8       16Gi    64Gi           1    4",
     ]
 
 
 def test_eighty_columns() -> None:
-    assert max(map(len, table(facts(), width=80))) <= 80
+    """A node of 223 CPUs and 2 TiB fits, too."""
+    large = node()
+    large["status"]["allocatable"] |= {"cpu": "223", "memory": "2097051Mi"}
+    lines = table(facts(obj=large), width=80)
+    assert "2047.9Gi" in lines[1]
+    assert max(map(len, lines)) <= 80
 
 
 def test_wide_has_the_ids_of_free_cpus() -> None:
