@@ -86,7 +86,8 @@ def _reject(pass_state: PassState, name: str, key: str) -> bool:
     alternatives = pass_state.headroom.alternatives(head)
     if not alternatives or not admits_namespace(queue.heap.spec, workload.namespace, state.namespaces):
         return False
-    if pass_state.headroom.inadmissible_reason(name, workload.priority, workload.walltime, alternatives) != "NoQuota":
+    bound = pass_state.headroom.shape_bound(name, workload.priority, alternatives)
+    if pass_state.headroom.inadmissible_reason(bound, workload.walltime) != "NoQuota":
         return False
     queue.heap.reject(key)
     pass_state.rejected.add(key)

@@ -101,7 +101,7 @@ class _KeyBound:
         """With any preemption, and without any."""
 
 
-class _ShapeBound:
+class ShapeBound:
     """How long workloads with the same alternatives may run from now on."""
 
     __slots__ = ("alternatives", "latest_end", "version")
@@ -126,9 +126,9 @@ class HeadroomBound:
         """Cache of alternatives(): they depend on quotas, not on usage."""
         self._key_bounds: dict[tuple[ResourceNode, int, FlavorResource], _KeyBound] = {}
         """By the node that lends to the queue, priority and key; queues without preemption share them."""
-        self._shape_bounds: dict[tuple[str, int, FlavorAlternatives], _ShapeBound] = {}
+        self._shape_bounds: dict[tuple[str, int, FlavorAlternatives], ShapeBound] = {}
         """By queue, priority and alternatives."""
-        self._shared_bounds: dict[_BoundAlternatives, _ShapeBound] = {}
+        self._shared_bounds: dict[_BoundAlternatives, ShapeBound] = {}
         flavors = () if snapshot.resource_flavors is None else snapshot.resource_flavors.values()
         self._placing_flavors = {flavor.name for flavor in flavors if flavor.topology_name}
         """The names of the flavors with a topology."""
@@ -151,13 +151,14 @@ class HeadroomBound:
             self._alternatives[key] = flavor_alternatives(flavor_assigner(self.snapshot, head, self._settings))
         return self._alternatives[key]
 
-    def inadmissible_reason(
-        self, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
-    ) -> BoundReason:
-        """Return why a workload with this priority, walltime (seconds) and alternatives is certainly inadmissible."""
-        shape, future = self._shape_bounds.get((queue, priority, alternatives)), self._future
-        if shape is None:
-            shape = self._new_shape_bound(queue, priority, alternatives)
+    def shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> ShapeBound:
+        """Return the bound of a queue's workloads with this priority and these alternatives."""
+        shape = self._shape_bounds.get((queue, priority, alternatives))
+        return self._new_shape_bound(queue, priority, alternatives) if shape is None else shape
+
+    def inadmissible_reason(self, shape: ShapeBound, walltime: float) -> BoundReason:
+        """Return why a workload with this bound and walltime (seconds) is certainly inadmissible."""
+        future = self._future
         version = self._version if future is None else self._version + future.version
         if shape.version != version:
             shape.version = version
@@ -180,14 +181,14 @@ class HeadroomBound:
             or self.snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
         )
 
-    def _new_shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> _ShapeBound:
+    def _new_shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> ShapeBound:
         """Return the bound of a shape; all queues with the same key bounds share it."""
         node = self.snapshot.cluster_queues[queue]
         bound_alternatives = tuple(
             tuple((self._key_bound(node, priority, key), amount) for key, amount in requests)
             for requests in alternatives
         )
-        shape = self._shared_bounds.setdefault(bound_alternatives, _ShapeBound(bound_alternatives))
+        shape = self._shared_bounds.setdefault(bound_alternatives, ShapeBound(bound_alternatives))
         self._shape_bounds[queue, priority, alternatives] = shape
         return shape
 
@@ -198,7 +199,7 @@ class HeadroomBound:
         return self._key_bounds.setdefault((node, priority, key), _KeyBound(queue, key, priority))
 
     def _latest_end(self, alternatives: _BoundAlternatives) -> float:
-        """Return the latest end of a shape's workloads; see _ShapeBound."""
+        """Return the latest end of a shape's workloads; see ShapeBound."""
         latest = -inf
         for requests in alternatives:
             for bound, amount in requests:

@@ -21,7 +21,6 @@ select. A queue and its copies may belong to different threads (shape_table.py).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from copy import copy
 from math import inf
 from typing import TYPE_CHECKING
@@ -32,14 +31,14 @@ from zonewise_scheduler.quota.queue.rank_order import QueuedRank, RankOrder
 from zonewise_scheduler.quota.queue.shape_table import ShapeTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
-    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
+    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound, ShapeBound
     from zonewise_scheduler.quota.queue.shape_groups import PendingEntry, Rank, ShapeGroup
 
 _REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
@@ -83,6 +82,9 @@ class PendingWorkloads:
         self._generation = object()
         """Token that is replaced each time inadmissible workloads are made active."""
         self._sticky_preemptor = ""
+        self._headroom: HeadroomBound | None = None
+        self._bounds: dict[int, ShapeBound] = {}
+        """The bounds of shapes within that headroom, by shape number."""
         self._order: RankOrder | None = None
         """The order of all workloads; None: it was not read since many changes."""
 
@@ -93,6 +95,7 @@ class PendingWorkloads:
         pending._inadmissible_alone = dict(self._inadmissible_alone)
         pending._last_assignments = dict(self._last_assignments)
         pending._unfinished_scans = set(self._unfinished_scans)
+        pending._headroom, pending._bounds = None, {}
         pending._order = None
         return pending
 
@@ -223,7 +226,7 @@ class PendingWorkloads:
                 shape.was_inadmissible = False
                 return ""
         walltime = min(workload.walltime, seconds)
-        return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
+        return headroom.inadmissible_reason(self._bound(shape, shape.alternatives, headroom), walltime)
 
     def lacks_only_quota(self, key: str) -> bool:
         """Return whether a workload would be nominated like any other one of its shape."""
@@ -299,7 +302,7 @@ class PendingWorkloads:
         """Make all inadmissible workloads active after a change, except those that `headroom` rejects.
 
         `selects`: returns whether the queue selects a namespace; the workloads of others remain inadmissible, as do
-        those that begin after `now`. Returns the first rank of each shape with exceptions by `headroom`, ascending.
+        those that begin after `now`. Returns the first rank of each shape with exceptions by `headroom`.
         """
         self._generation = object()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
@@ -312,9 +315,10 @@ class PendingWorkloads:
                 self._inadmissible_alone[key] = workload
         return self._table.activate(lambda shape: headroom is not None and self._is_rejected(shape, headroom))
 
-    def count_before(self, key: str, ranks: Sequence[Rank]) -> int:
-        """Return how many of the ranks, which are ascending, come before that of a workload."""
-        return bisect_left(ranks, self._table.entries[key].rank)
+    def count_before(self, key: str, ranks: Iterable[Rank]) -> int:
+        """Return how many of the ranks come before that of a workload."""
+        own = self._table.entries[key].rank
+        return sum(rank < own for rank in ranks)
 
     def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
         """Return whether all inadmissible workloads of a shape would certainly be rejected again."""
@@ -326,7 +330,17 @@ class PendingWorkloads:
             if not walltimes:
                 return False
             walltime = min(walltimes)
-        return bool(headroom.inadmissible_reason(self.spec.name, shape.priority, walltime, shape.alternatives))
+        return bool(headroom.inadmissible_reason(self._bound(shape, shape.alternatives, headroom), walltime))
+
+    def _bound(self, shape: ShapeGroup, alternatives: FlavorAlternatives, headroom: HeadroomBound) -> ShapeBound:
+        """Return the bound of a shape with these alternatives, and keep it."""
+        if self._headroom is not headroom:
+            self._headroom, self._bounds = headroom, {}
+        bound = self._bounds.get(shape.number)
+        if bound is None:
+            bound = headroom.shape_bound(self.spec.name, shape.priority, alternatives)
+            self._bounds[shape.number] = bound
+        return bound
 
     def _rank(self, workload: Workload) -> Rank:
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)

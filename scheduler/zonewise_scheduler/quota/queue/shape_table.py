@@ -139,21 +139,30 @@ class ShapeTable:
         self._push_head(shape)
 
     def activate(self, is_rejected: Callable[[ShapeGroup], bool]) -> list[Rank]:
-        """Make all shapes active except those that `is_rejected` selects; return their first ranks, ascending."""
+        """Make all shapes active except those that `is_rejected` selects; return their first ranks."""
         self._drop_empty_shapes()
-        self._heads = {}
         rejected: list[Rank] = []
-        for number, shape in list(self._shapes.items()):
+        activated: list[int] = []
+        for number, shape in self._shapes.items():
             if shape.inadmissible or number in self._partly_inadmissible:
                 if is_rejected(shape):
                     rejected.append(shape.first_inadmissible)
                 else:
-                    shape = self._activate(number)
+                    activated.append(number)
+        for number in activated:
+            self._activate(number)
+        if activated:
+            self._collect_heads()
+        return rejected
+
+    def _collect_heads(self) -> None:
+        """Determine the heads of the active shapes anew, without stale ranks."""
+        self._heads = {}
+        for shape in list(self._shapes.values()):
             if not shape.inadmissible and (head := self._head_of_shape(shape)):
                 self._heads.setdefault(shape.local_queue_key, []).append(head)
         for ranks in self._heads.values():
             heapify(ranks)
-        return sorted(rejected)
 
     def _drop_empty_shapes(self) -> None:
         for number in self._emptied:
@@ -163,14 +172,13 @@ class ShapeTable:
                 self._partly_inadmissible.discard(number)
         self._emptied.clear()
 
-    def _activate(self, number: int) -> ShapeGroup:
-        """Make the workloads of a shape active; return it."""
+    def _activate(self, number: int) -> None:
+        """Make the workloads of a shape active."""
         shape = self.own(number)
         shape.inadmissible = False
         if number in self._partly_inadmissible:
             shape.activate()
             self._partly_inadmissible.discard(number)
-        return shape
 
     def _shape_number(self, workload: Workload, local_queue: str) -> int:
         """Return the number of a workload's shape; a new number if the workload is its first."""

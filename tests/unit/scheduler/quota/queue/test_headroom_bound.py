@@ -28,6 +28,7 @@ from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 ALL = CPU._replace(flavor="all")
@@ -37,6 +38,13 @@ PREEMPTIONS = st.builds(
     st.sampled_from(["Never", "LowerPriority", "Any"]),
     st.sampled_from(["Never", "LowerPriority"]),
 )
+
+
+def reason_of(
+    headroom: HeadroomBound, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
+) -> BoundReason:
+    """Return why a workload is certainly inadmissible."""
+    return headroom.inadmissible_reason(headroom.shape_bound(queue, priority, alternatives), walltime)
 
 
 @given(snapshots(), st.integers(1, 12), st.integers(0, 4), st.integers(0, 9), st.booleans())
@@ -50,7 +58,7 @@ def test_nomination_fails_beyond_the_bound(
         head = Head(pending_workload("new", amount, priority, float(created)), name)
         alternatives = headroom.alternatives(head)
         assert alternatives is not None
-        if headroom.inadmissible_reason(name, priority, 1.0, alternatives):
+        if reason_of(headroom, name, priority, 1.0, alternatives):
             assignment, targets = nominate(flavor_assigner(snapshot, head, settings))
             assert assignment.representative_mode != FlavorAssignmentMode.FIT
             assert not targets
@@ -202,9 +210,9 @@ def test_reservations_leave_less_than_is_available(
     flavors = [ResourceFlavor("any", topology_name=topology), ResourceFlavor("other", topology_name="racks")]
     snapshot = Snapshot([cpu_queue("q", 6, preemption, cohort)], resource_flavors=flavors)
     headroom = HeadroomBound(snapshot, QuotaSettings(), FewCpus())
-    assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
+    assert reason_of(headroom, "q", 0, 5.0, (((CPU, amount),),)) == reason
     without = Snapshot([cpu_queue("q", 6, preemption, cohort)])
-    reserved = HeadroomBound(without, QuotaSettings(), FewCpus()).inadmissible_reason("q", 0, 5.0, (((CPU, amount),),))
+    reserved = reason_of(HeadroomBound(without, QuotaSettings(), FewCpus()), "q", 0, 5.0, (((CPU, amount),),))
     assert reserved == ("NoQuota" if amount > 6 else "Reserved" if amount > 2 else "")
 
 
@@ -251,7 +259,7 @@ def test_the_maximum_that_a_workload_can_have(
     headroom = HeadroomBound(snapshot, QuotaSettings(fair_sharing=fair_sharing))
     for priority, bound in enumerate(bounds):
         for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
-            assert headroom.inadmissible_reason("q", priority, 5.0, (((CPU, amount),),)) == reason
+            assert reason_of(headroom, "q", priority, 5.0, (((CPU, amount),),)) == reason
 
 
 @pytest.mark.parametrize(
@@ -270,13 +278,13 @@ def test_an_idle_queue_that_reclaims_can_have_the_unused_quota_of_its_subtree(ne
             snapshot.add_workload(running_workload(name, name, CPU, amount))
     headroom = HeadroomBound(snapshot, QuotaSettings())
     for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
-        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) == reason
+        assert reason_of(headroom, "q", 0, 5.0, (((CPU, amount),),)) == reason
 
 
 @pytest.mark.parametrize(("walltime", "reason"), [(3.0, ""), (4.0, ""), (4.5, "Reserved"), (inf, "Reserved")])
 def test_a_workload_may_run_until_a_reserved_start(walltime: float, reason: BoundReason) -> None:
     headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), FewCpus())
-    assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),),)) == reason
+    assert reason_of(headroom, "q", 0, walltime, (((CPU, 3),),)) == reason
 
 
 def test_a_workload_may_run_for_as_long_as_in_the_best_of_its_flavors() -> None:
@@ -293,7 +301,7 @@ def test_a_workload_may_run_for_as_long_as_in_the_best_of_its_flavors() -> None:
 
     with patch.object(future, "latest_end", latest_end):
         for walltime, reason in ((5.0, ""), (9.5, "Reserved")):
-            assert headroom.inadmissible_reason("q", 0, walltime, (((CPU, 3),), ((other, 3),))) == reason
+            assert reason_of(headroom, "q", 0, walltime, (((CPU, 3),), ((other, 3),))) == reason
 
 
 @pytest.mark.parametrize(("limit", "applies"), [(1, False), (2, True), (3, True)])
@@ -303,7 +311,7 @@ def test_bounds_apply_to_one_snapshot_and_its_reservations_until_they_have_many_
     snapshot, future = Snapshot([cpu_queue("q", 6)]), FewCpus()
     headroom = HeadroomBound(snapshot, QuotaSettings(), future)
     for amount in (1, 2):
-        headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),))
+        reason_of(headroom, "q", 0, 5.0, (((CPU, amount),),))
     with patch.object(headroom_bound, "MAX_SHAPES", limit):
         assert headroom.applies_to(snapshot, future) is applies
         assert not headroom.applies_to(Snapshot([cpu_queue("q", 6)]), future)
@@ -318,11 +326,11 @@ def test_bounds_are_computed_again_once_reservations_have_changed(changes: int) 
     headroom = HeadroomBound(Snapshot([cpu_queue("q", 6)]), QuotaSettings(), future)
     for _ in range(changes):
         headroom.invalidate()
-    assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
+    assert reason_of(headroom, "q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
     with patch.object(future, "latest_end", return_value=inf):
-        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
+        assert reason_of(headroom, "q", 0, 5.0, (((CPU, 3),),)) == "Reserved"
         future.version += 1
-        assert headroom.inadmissible_reason("q", 0, 5.0, (((CPU, 3),),)) == ""
+        assert reason_of(headroom, "q", 0, 5.0, (((CPU, 3),),)) == ""
 
 
 @pytest.mark.parametrize("within", ["Never", "LowerPriority"])
@@ -338,14 +346,14 @@ def test_queues_share_bounds_only_if_they_can_have_the_same(
     headroom = HeadroomBound(Snapshot(specs), QuotaSettings())
     for name, bound in zip(("free", "limited"), bounds, strict=True):
         for amount, reason in ((bound, ""), (bound + 1, "NoQuota")):
-            assert headroom.inadmissible_reason(name, 0, 5.0, (((ALL, amount),),)) == reason
+            assert reason_of(headroom, name, 0, 5.0, (((ALL, amount),),)) == reason
 
 
 def test_a_queue_beyond_its_quota_admits_requests_of_0() -> None:
     snapshot = Snapshot([cpu_queue("q", 2)])
     snapshot.add_workload(running_workload("w", "q", CPU, 5))
     headroom = HeadroomBound(snapshot, QuotaSettings())
-    assert [headroom.inadmissible_reason("q", 0, 5.0, (((CPU, amount),),)) for amount in (0, 1)] == ["", "NoQuota"]
+    assert [reason_of(headroom, "q", 0, 5.0, (((CPU, amount),),)) for amount in (0, 1)] == ["", "NoQuota"]
 
 
 def test_only_usage_of_the_resource_is_preemptible() -> None:

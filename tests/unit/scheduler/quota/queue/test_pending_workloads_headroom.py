@@ -20,8 +20,7 @@ from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
     from zonewise_scheduler.quota.cycle.entry import RequeueReason
-    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
-    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
+    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, ShapeBound
 
 
 def bound(in_use: int) -> HeadroomBound:
@@ -66,11 +65,12 @@ def test_alternatives_are_known_once_a_reason_has_been_computed() -> None:
 
 def test_headroom_is_checked_for_the_shortest_walltime_of_inadmissible_workloads() -> None:
     """For a shape that lacks quota, any walltime counts. A shape that is active again has known requests."""
-    headroom, asked = bound(1), list[tuple[int, float]]()
+    headroom = bound(1)
+    asked: list[tuple[ShapeBound, float]] = []
 
-    def record(queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives) -> BoundReason:
-        asked.append((priority, walltime))
-        return "NoQuota" if queue == "q" and alternatives else ""
+    def record(shape: ShapeBound, walltime: float) -> BoundReason:
+        asked.append((shape, walltime))
+        return "NoQuota"
 
     pending = PendingWorkloads(cpu_queue("q", 2))
     for i, walltime in enumerate((2.0, 6.0, 4.0)):
@@ -84,7 +84,8 @@ def test_headroom_is_checked_for_the_shortest_walltime_of_inadmissible_workloads
         pending.queue_inadmissible_workloads(headroom)
         pending.mark_inadmissible("ns/w2", "NoQuota")
         pending.queue_inadmissible_workloads(headroom)
-    assert asked == [(7, 5.0), (7, 4.0), (7, 4.0), (7, 0.0)]
+    shape = headroom.shape_bound("q", 7, pending.alternatives("ns/w0"))
+    assert asked == [(shape, 5.0), (shape, 4.0), (shape, 4.0), (shape, 0.0)]
 
 
 def test_a_workload_without_alternatives_is_not_skipped() -> None:
@@ -161,7 +162,7 @@ def test_reservations_make_skipped_heads_inadmissible_with_those_that_run_no_sho
     requeue(pending, pop_head(pending), "NoFit")
     pending.queue_inadmissible_workloads()
 
-    def reason(_queue: str, _priority: int, walltime: float, _alternatives: FlavorAlternatives) -> BoundReason:
+    def reason(_shape: ShapeBound, walltime: float) -> BoundReason:
         return "" if walltime == 2.0 else "Reserved"
 
     with patch.object(headroom, "inadmissible_reason", reason):
