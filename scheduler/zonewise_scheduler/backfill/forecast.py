@@ -4,8 +4,9 @@ Each sample path draws new run times from similar workloads (run_time_samples.py
 week (arrival_history.py). A workload's start in each sample path is one sample; forecast_calibration.py derives an
 interval from the samples. The passes of a sample path decide by walltimes, like all passes.
 
-A pass takes milliseconds, and each workload that ends or arrives causes one. A time grain therefore merges events at
-about the same time into one at the mean of their times. The further away they are, the more events are merged.
+A pass takes milliseconds, and each workload that ends or arrives causes one. With many workloads, a time grain
+therefore merges events at about the same time into one at the mean of their times. The further away they are, the more
+events are merged. Merged ends free more at once, so wide workloads start earlier than they will, and others later.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ MAX_WORKLOADS_SAMPLED = 1000
 """Maximum number of workloads in all sample paths together, which bounds the cost of a forecast."""
 MAX_DECISIONS = 10_000
 """Maximum number of passes of a sample path; a workload that has not started by then has an unknown start."""
+MAX_BOUNDED_DECISIONS = 2_000
+"""The same for a sample path that must not take long. Merged events need at most about 100."""
+MAX_UNMERGED = 250
+"""Number of pending and running workloads up to which a sample path merges no events."""
+MAX_GRAIN = 0.1
+"""Time grain with four times as many workloads or more."""
 MAX_RESERVATION_DEPTH = 8
 """Number of reservations of a queue that a sample path includes, earliest first. More would hardly change it."""
 
@@ -77,8 +84,19 @@ class SamplePathOptions(NamedTuple):
 
 EXACT = SamplePathOptions()
 """No events are merged."""
-BOUNDED = SamplePathOptions(time_grain=0.1, max_decisions=300)
-"""Options of the live queue and of the cluster simulator."""
+
+
+def bounded_options(state: PlannerState) -> SamplePathOptions:
+    """Return the options of the live queue and of the cluster simulator, which limit the cost of a sample path.
+
+    No events are merged up to MAX_UNMERGED pending and running workloads. Then the grain grows with their number up to
+    MAX_GRAIN. With fair sharing or preemption, a pass takes several times as long, so the grain is always MAX_GRAIN.
+    """
+    queues = state.snapshot.cluster_queues.values()
+    if state.settings.fair_sharing or any(queue.spec.preemption.preempts for queue in queues):
+        return SamplePathOptions(MAX_GRAIN, MAX_BOUNDED_DECISIONS)
+    share = ((len(state.pending) + len(state.running)) / MAX_UNMERGED - 1) / 3
+    return SamplePathOptions(MAX_GRAIN * max(0.0, min(1.0, share)), MAX_BOUNDED_DECISIONS)
 
 
 def sample_starts(

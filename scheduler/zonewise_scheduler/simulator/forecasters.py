@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
-from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
+from zonewise_scheduler.backfill.forecast import bounded_options, sample_starts
 from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -78,7 +78,7 @@ class ClusterForecaster:
                 self._pending += 1
                 keys += [key] if self._pending % self._every == 0 else []
         if keys:
-            samples = sample_starts(planner, now, self._history.inputs, keys, BOUNDED)
+            samples = sample_starts(planner, now, self._history.inputs, keys, bounded_options(planner))
             self.forecasts |= self._history.forecasts(now, samples, planner.pending)
 
     def ended(self, workload: Workload, run: float) -> None:

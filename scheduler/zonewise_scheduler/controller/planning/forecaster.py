@@ -21,7 +21,7 @@ from enum import Enum, auto
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.forecast import BOUNDED, MAX_RESERVATION_DEPTH, sample_starts
+from zonewise_scheduler.backfill.forecast import MAX_RESERVATION_DEPTH, bounded_options, sample_starts
 from zonewise_scheduler.backfill.forecast_window import RecentStarts
 from zonewise_scheduler.backfill.run_time_samples import SAMPLES, number_of_sample_paths
 
@@ -129,14 +129,14 @@ def number_of_increment_sample_paths(workloads: int) -> int:
 def sample_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
     """Return the starts of the first pending workloads in the sample paths of a basis, by key."""
     keys = first_workloads(basis.state, MAX_WORKLOADS)
-    options = options_within(MAX_CPU_SECONDS)
+    options = options_within(basis.state, MAX_CPU_SECONDS)
     return sample_starts(basis.state, basis.now, basis.inputs, keys, options, basis.numbers) if keys else {}
 
 
-def options_within(seconds: float) -> SamplePathOptions:
-    """Return the options of sample paths that are over once this thread has used that much more CPU time."""
+def options_within(state: PlannerState, seconds: float) -> SamplePathOptions:
+    """Return the options of sample paths of a state that are over once this thread has used that much more CPU time."""
     until = time.thread_time() + seconds
-    return BOUNDED._replace(is_over=lambda: time.thread_time() >= until)
+    return bounded_options(state)._replace(is_over=lambda: time.thread_time() >= until)
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:

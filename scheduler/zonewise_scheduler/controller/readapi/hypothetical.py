@@ -177,7 +177,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
         return {**body, **nothing, "message": inadmissible.message}
     queue = state.pending[key]
     explanation = explain(state, key, now)
-    samples = sample_starts(state, now, inputs, [key], options_within(MAX_CPU_SECONDS))[key]
+    samples = sample_starts(state, now, inputs, [key], options_within(state, MAX_CPU_SECONDS))[key]
     starts_now = max(samples.starts) <= now
     forecast = copied.calibration.forecast(key, samples.queue, now, samples.starts, samples.bound)
     if starts_now:

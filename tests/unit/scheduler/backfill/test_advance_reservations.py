@@ -18,7 +18,7 @@ from zonewise_scheduler.backfill.advance_reservations import MAX_ADVANCE_RESERVA
 from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.forecast import BOUNDED, EXACT, SamplePathOptions, sample_starts
+from zonewise_scheduler.backfill.forecast import EXACT, MAX_GRAIN, SamplePathOptions, sample_starts
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
@@ -179,7 +179,7 @@ def test_the_explanation_names_the_begin_time_and_the_reserved_start(policy: Bac
     assert message == f"begins in 1 min 40 s at the earliest{reserved}"
 
 
-@pytest.mark.parametrize("options", [EXACT, BOUNDED])
+@pytest.mark.parametrize("options", [EXACT, SamplePathOptions(MAX_GRAIN)])
 def test_a_forecast_respects_begin_times_and_advance_reservations(options: SamplePathOptions) -> None:
     """In every sample, the maintenance starts at its begin time, and a long job only after it."""
     planner = make(begins("maintenance", 100), begins("later", 40, cpus=1, queue="q"))

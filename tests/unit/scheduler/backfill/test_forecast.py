@@ -17,11 +17,12 @@ from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, subm
 from zonewise_scheduler.backfill import events, forecast
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
-    BOUNDED,
     EXACT,
+    MAX_GRAIN,
     SamplePathOptions,
     StartSamples,
     SubmittedWorkload,
+    bounded_options,
     sample_starts,
 )
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -188,7 +189,7 @@ def test_a_submission_with_a_negative_run_time_does_not_stop_the_sample_path() -
         events.submit(planner, one.workload, one.queue)
         schedule(planner, DAY)
     inputs = ForecastInputs(RunTimeHistory(), arrivals)
-    assert starts_by_key(planner, DAY, inputs, BOUNDED) == {"/long": {DAY + 100}}
+    assert starts_by_key(planner, DAY, inputs, bounded_options(planner)) == {"/long": {DAY + 100}}
 
 
 def test_a_submission_to_a_removed_queue_is_not_an_error() -> None:
@@ -224,6 +225,23 @@ def test_sampling_is_deterministic() -> None:
 def test_a_grain_changes_nothing_if_ends_are_far_apart(limits: list[int], grain: float) -> None:
     planner = state_after(*(submission(f"{index:02}", 8, limit) for index, limit in enumerate(limits)))
     assert starts_by_key(planner, 0, options=SamplePathOptions(grain)) == starts_by_key(planner, 0)
+
+
+@pytest.mark.parametrize(("workloads", "grain"), [(0, 0.0), (250, 0.0), (625, 0.05), (1000, 0.1), (1500, 0.1)])
+def test_sample_paths_of_many_workloads_merge_events(workloads: int, grain: float) -> None:
+    """Pending and running workloads count alike."""
+    planner = state_after(*(submission(f"{index}", 1, 10) for index in range(workloads)))
+    assert bounded_options(planner).time_grain == pytest.approx(grain)
+
+
+@pytest.mark.parametrize(
+    ("preemption", "fair_sharing"),
+    [(ClusterQueuePreemption(within_cluster_queue="LowerPriority"), False), (ClusterQueuePreemption(), True)],
+)
+def test_sample_paths_with_slow_passes_merge_events(preemption: ClusterQueuePreemption, fair_sharing: bool) -> None:
+    settings = DEFAULT_SETTINGS._replace(fair_sharing=fair_sharing)
+    snapshot = Snapshot([queue("q", 8)._replace(preemption=preemption)])
+    assert bounded_options(new_state(snapshot, policy_named("greedy"), settings)).time_grain == MAX_GRAIN
 
 
 def test_a_grain_merges_ends_that_are_close() -> None:

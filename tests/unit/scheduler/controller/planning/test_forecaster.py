@@ -100,8 +100,8 @@ def test_a_change_is_followed_by_increments_of_sixteen_sample_paths_in_all() -> 
 def test_an_increment_ends_once_its_cpu_time_is_used() -> None:
     """None may be used: the sample path makes only its first decision. Only the reserved start is known then."""
     state = planner(3)
-    assert not options_within(1e9).is_over()
-    samples = sample_starts(state, NOW, ForecastHistory().inputs, options=options_within(0.0))
+    assert not options_within(state, 1e9).is_over()
+    samples = sample_starts(state, NOW, ForecastHistory().inputs, options=options_within(state, 0.0))
     assert sorted(sampled.starts for sampled in samples.values()) == [(NOW + 100,), (inf,), (inf,)]
 
 
