@@ -5,9 +5,8 @@ random one is deleted and another is created. The same sequence runs under kube-
 NodeResourceTopologyMatch, and with the extender. A pod that its kubelet rejects is replaced, as a controller would do.
 An ideal scheduler without delays gives the bound.
 
-The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed. A build of scheduler-plugins' cmd/scheduler
-is looked up next to them as `scheduler-plugins`; without it, its rows are left out. The plugin reads the reports of our
-agents, which contain all that it needs, and uses the cache that its README recommends under churn.
+The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed. Without a build of scheduler-plugins
+(scheduler_plugins.py), its rows are left out.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.churn_ideal import Change, ideal_mean
+from benchmarks.scheduler_plugins import PLUGIN, plugin_absence, running_plugin
 from benchmarks.targets import Row, show, skip
 
 if TYPE_CHECKING:
@@ -43,16 +43,7 @@ SAMPLE_PERIOD = 0.25
 WARM_UP = 15.0
 """Seconds that do not count, while the first pods start."""
 _TERMINAL = ("Succeeded", "Failed")
-_PLUGIN_PROGRAM = "scheduler-plugins"
-_PLUGIN = "NodeResourceTopologyMatch"
-_PLUGIN_PROFILE = {
-    "plugins": {"multiPoint": {"enabled": [{"name": _PLUGIN}]}},
-    "pluginConfig": [
-        {"name": _PLUGIN, "args": {"scoringStrategy": {"type": "LeastAllocated"}, "cacheResyncPeriodSeconds": 5}}
-    ],
-}
-"""pkg/noderesourcetopology/README.md of scheduler-plugins; 5 s is the shortest period that it recommends."""
-_SCHEDULERS = {"alone": "kube-scheduler alone", "plugin": f"with {_PLUGIN}", "extender": "with the extender"}
+_SCHEDULERS = {"alone": "kube-scheduler alone", "plugin": f"with {PLUGIN}", "extender": "with the extender"}
 """The schedulers in the order in which they run, with their titles."""
 
 
@@ -139,7 +130,6 @@ def main(arguments: Sequence[str]) -> int:
     """Run all measurements and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     from support.e2e.cluster import running_cluster, skip_reason
     from support.e2e.settings import Settings
-    from support.programs import find_program, missing_program
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.churn", description=__doc__)
     parser.add_argument("--seconds", type=float, default=150.0)
@@ -148,9 +138,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if reason := skip_reason():
         return skip(reason)
-    absent = {"plugin"} if find_program(_PLUGIN_PROGRAM) is None else set[str]()
+    absent = {"plugin"} if (plugin_reason := plugin_absence()) else set[str]()
     if options.only in absent:
-        return skip(missing_program(_PLUGIN_PROGRAM))
+        return skip(plugin_reason)
     names = [options.only] if options.only else [name for name in _SCHEDULERS if name not in absent]
     kubelets = {
         f"node-{index}": Settings(topology=policy)
@@ -172,14 +162,11 @@ def main(arguments: Sequence[str]) -> int:
 @contextmanager
 def _scheduling(cluster: Cluster, name: str) -> Generator[None]:
     """Run one of the schedulers."""
-    from support.e2e.cluster import extending, running_scheduler, scheduling
+    from support.e2e.cluster import extending, scheduling
 
     with ExitStack() as stack:
         if name == "plugin":
-            profiles = [{"schedulerName": "default-scheduler", **_PLUGIN_PROFILE}]
-            stack.enter_context(
-                running_scheduler(cluster.kubeconfig, cluster.directory, program=_PLUGIN_PROGRAM, profiles=profiles)
-            )
+            stack.enter_context(running_plugin(cluster))
         else:
             extender = stack.enter_context(extending(cluster)) if name == "extender" else None
             stack.enter_context(scheduling(cluster, extender=extender))
