@@ -3,8 +3,8 @@
 Four kubelets have 120 CPUs in zones of 15, and give each container CPUs of one zone. Gangs of 1 to 8 pods with
 3 to 7 CPUs arrive, slightly more than fit, and declare two to five times their run time. The work of a gang begins once
 all of its pods run. The same Jobs run with agents, queue and extender, and with each peer that is available: Kueue's
-manager (kueue_manager.py) before kube-scheduler, Volcano (volcano_programs.py), and kube-scheduler alone. The simulator
-computes the outcome of the queue's policy without any delay.
+manager (kueue_manager.py) before kube-scheduler, Volcano (volcano_programs.py), and kube-scheduler alone. The simulator computes the outcome of the queue's policy
+without any delay, and with the time that these kubelets need to end pods.
 
 With `--gpus`, each zone also has two GPUs, and each pod needs one of the zone of its CPUs. A device plugin offers them.
 
@@ -20,20 +20,33 @@ import contextlib
 import sys
 from functools import partial
 from math import inf
-from statistics import mean
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.gang_ends import CONTAINER, GangEnds
-from benchmarks.gang_spans import GangSpan, gang_spans, working_amount
+from benchmarks.gang_room import seconds_from_room
+from benchmarks.gang_spans import GangSpan, end_delays, gang_spans, working_amount
 from benchmarks.kueue_manager import running_kueue
-from benchmarks.live_jobs import ALONE, KUEUE, QUEUE, TITLES, VOLCANO, absence, gang_jobs, job_manifest, peers, present
+from benchmarks.live_jobs import (
+    ALONE,
+    KUEUE,
+    QUEUE,
+    TITLES,
+    VOLCANO,
+    absence,
+    gang_jobs,
+    job_manifest,
+    peers,
+    present,
+)
 from benchmarks.observed_pods import observe_pods
 from benchmarks.queue_outcome import read_scenario, simulated
 from benchmarks.targets import Row, load_row, show, skip
 from benchmarks.volcano_programs import running_volcano
+from zonewise_scheduler.admission.node import Policies
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -43,6 +56,8 @@ if TYPE_CHECKING:
     from support.e2e.cluster import Cluster
     from support.e2e.node import Node
     from support.live_cluster import LiveCluster
+    from zonewise_scheduler.admission.node import NodeKind
+    from zonewise_scheduler.admission.pod import PodShape
 
 sys.path.insert(0, str(PROJECT / "tests"))
 
@@ -100,6 +115,8 @@ class KubeletOutcome(NamedTuple):
     """Spans of the gangs that succeeded, sorted by submission."""
     rejected: int
     """Pods that a kubelet rejected."""
+    from_room: list[float]
+    """Seconds from when the zones have room for a gang until all its pods run."""
 
 
 def scenario_content(case: Case, seconds: float, seed: int) -> Json:
@@ -155,7 +172,21 @@ def run(case: Case, jobs: Sequence[GangJob], holder: str, window: float) -> Kube
     ):
         manifest = partial(guaranteed_manifest, case, holder=holder)
         pods = observe_pods(jobs, live, _LIMIT_FACTOR * window, manifest, ends.observe)
-    return KubeletOutcome(len(jobs), gang_spans(jobs, pods), len(ends.rejected))
+    from_room, _ = seconds_from_room(jobs, pods, _idle_nodes(case), partial(_shape, case))
+    return KubeletOutcome(len(jobs), gang_spans(jobs, pods), len(ends.rejected), from_room)
+
+
+def _idle_nodes(case: Case) -> dict[str, NodeKind]:
+    from support.ledger_kubelets import node_kind
+
+    kind = node_kind(Policies(_POLICY, cpu="static"), _ZONES, _ZONE_CPUS, _ZONE_GPUS if case.gpus else 0)
+    return {f"node-{index}": kind for index in range(NODES)}
+
+
+def _shape(case: Case, job: GangJob) -> PodShape:
+    from support.ledger_kubelets import pod_shape
+
+    return pod_shape((job.cpus, case.gpus))
 
 
 @contextlib.contextmanager
@@ -197,7 +228,7 @@ def _holding(case: Case, cluster: Cluster, live: LiveCluster, holder: str) -> Ge
         if holder in {QUEUE, KUEUE}:
             more = {"memory": _MEMORY_QUOTA, **({GPU: str(_GPUS)} if case.gpus else {})}
             live.add_queue(_CPUS, topology=True, more=more)
-            stack.enter_context(running_kueue(live) if holder == KUEUE else live.controller())
+            stack.enter_context(live.controller() if holder == QUEUE else running_kueue(live))
         yield
 
 
@@ -221,16 +252,26 @@ def main(arguments: Sequence[str]) -> int:
     scenario = read_scenario(scenario_content(case, options.seconds, options.seed))
     jobs = gang_jobs(scenario)
     window = jobs[-1].submitted
-    ideal = simulated(scenario, jobs, DEFAULT_POLICY, window)
-    spans = {holder: run(case, jobs, holder, window) for holder in holders}
-    return show(table(case, window, spans, ideal.spans))
+    outcomes = {holder: run(case, jobs, holder, window) for holder in holders}
+    end_delay = median([0.0, *(delay for outcome in outcomes.values() for delay in end_delays(outcome.spans))])
+    ideals = {
+        title: simulated(scenario, jobs, DEFAULT_POLICY, window, delay).spans
+        for title, delay in {
+            "simulated, without delays": 0.0,
+            f"simulated, with ends of {end_delay:.1f} s": end_delay,
+        }.items()
+    }
+    return show(table(case, window, outcomes, ideals))
 
 
-def table(case: Case, window: float, outcomes: Mapping[str, KubeletOutcome], ideal: Sequence[GangSpan]) -> list[Row]:
-    """Return the results of the simulation and of each run, and the ratios of the queue to them."""
-    simulated_amount = working_amount(ideal, 0, window, case.used)
+def table(
+    case: Case, window: float, outcomes: Mapping[str, KubeletOutcome], ideals: Mapping[str, Sequence[GangSpan]]
+) -> list[Row]:
+    """Return the results of the simulations and of each run, and the ratios of the queue to them."""
     working = {holder: working_amount(outcome.spans, 0, window, case.used) for holder, outcome in outcomes.items()}
-    rows = [*_rows(case, "simulated, without delays", simulated_amount, ideal)]
+    rows: list[Row] = []
+    for title, spans in ideals.items():
+        rows += _rows(case, title, working_amount(spans, 0, window, case.used), spans)
     for holder, outcome in outcomes.items():
         ours, title = holder == QUEUE, TITLES[holder]
         complete = len(outcome.spans) == outcome.jobs
@@ -240,9 +281,13 @@ def table(case: Case, window: float, outcomes: Mapping[str, KubeletOutcome], ide
             Row("... pods rejected by kubelets", str(outcome.rejected), "0" if ours else "",
                 not (ours and outcome.rejected)),
             *_rows(case, "...", working[holder], outcome.spans),
+            Row("... from room in the zones until all pods run, mean", f"{mean(outcome.from_room or [inf]):.2f} s"),
+            Row("... 95th percentile", f"{np.percentile(outcome.from_room or [inf], 95):.2f} s"),
         ]  # fmt: skip
     if QUEUE in outcomes:
-        rows.append(_ratio(f"{case.resource} in use / simulated", working[QUEUE], simulated_amount, MIN_OF_IDEAL))
+        title, spans = list(ideals.items())[-1]
+        amount = working_amount(spans, 0, window, case.used)
+        rows.append(_ratio(f"{case.resource} at work / {title}", working[QUEUE], amount, MIN_OF_IDEAL))
     for peer in peers(outcomes):
         rows.append(_ratio(f"... / {TITLES[peer]}", working[QUEUE], working[peer], 1.0))
     rows.append(load_row())
@@ -254,7 +299,7 @@ def _rows(case: Case, title: str, working: float, spans: Sequence[GangSpan]) -> 
     separator = " " if title == "..." else ": "
     waits = [span.wait for span in spans] or [inf]
     return [
-        Row(f"{title}{separator}{case.resource} in use while Jobs arrive, of {case.capacity}", f"{working:.1f}"),
+        Row(f"{title}{separator}{case.resource} at work while Jobs arrive, of {case.capacity}", f"{working:.1f}"),
         Row("... wait until all pods run, mean", f"{mean(waits):.1f} s"),
         Row("... 95th percentile", f"{np.percentile(waits, 95):.1f} s"),
         Row("... longest", f"{max(waits):.1f} s"),

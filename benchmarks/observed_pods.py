@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,9 +26,10 @@ def observe_pods(
     manifest: Manifest,
     observe: Callable[[ObservedPod], object] | None = None,
 ) -> list[PodSpan]:
-    """Submit Jobs to a cluster; return the spans of those pods that succeed within `limit` seconds.
+    """Submit Jobs to a cluster; watch their pods until all have succeeded, for at most `limit` seconds.
 
-    `observe` is called with each new state of a pod, in the thread that watches.
+    Returns the spans of the pods that held resources. `observe` is called with each new state of a pod, in the thread
+    that watches.
     """
     from zonewise_common.kube.resources import PODS
 
@@ -74,22 +76,27 @@ class _PodWatcher:
         self._times: dict[str, dict[str, float]] = {}
         self._pods: dict[str, ObservedPod] = {}
 
-    def observe(self, _old: ObservedPod | None, pod: ObservedPod | None) -> None:
+    def observe(self, old: ObservedPod | None, pod: ObservedPod | None) -> None:
+        now = time.monotonic()
         if pod is None:
+            if old is not None and old.metadata.name in self._pods:
+                self._times[old.metadata.name].setdefault("ended", now)
+            return
+        if not pod.job:
             return
         if self._observe is not None:
             self._observe(pod)
-        now, name = time.monotonic(), pod.metadata.name
+        name, phase = pod.metadata.name, pod.status.phase
         times = self._times.setdefault(name, {})
         if pod.spec.nodeName:
             self._pods[name] = pod  # the newest state
             times.setdefault("bound", now)
-        if pod.status.phase in {"Running", "Succeeded", "Failed"}:
+        if phase in {"Running", "Succeeded"}:
             times.setdefault("running", now)
-        if pod.status.phase in {"Succeeded", "Failed"} and "ended" not in times:
+        if phase in {"Succeeded", "Failed"} and "ended" not in times:
             with self._condition:
                 times["ended"] = now
-                self._missing -= pod.status.phase == "Succeeded"
+                self._missing -= phase == "Succeeded"
                 self._condition.notify_all()
 
     def wait(self, seconds: float) -> None:
@@ -98,15 +105,19 @@ class _PodWatcher:
             self._condition.wait_for(lambda: self._missing <= 0, seconds)
 
     def spans(self, begin: float) -> list[PodSpan]:
-        """Return the spans of pods that have succeeded; `begin` is the monotonic time of the first submission."""
+        """Return the spans of all pods but those that their kubelets rejected.
+
+        `begin` is the monotonic time of the first submission.
+        """
         return [
             PodSpan(
                 pod.job,
                 pod.spec.nodeName,
                 times["bound"] - begin,
-                times["running"] - begin,
-                times["ended"] - begin,
+                times.get("running", inf) - begin,
+                times.get("ended", inf) - begin,
+                pod.status.phase == "Succeeded",
             )
             for name, pod in self._pods.items()
-            if "ended" in (times := self._times[name]) and pod.status.phase == "Succeeded"
+            if "running" in (times := self._times[name]) or pod.status.phase != "Failed"
         ]

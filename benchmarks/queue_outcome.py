@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.gang_spans import GangSpan, gang_spans, seconds_from_room, working_cpus
+from benchmarks.gang_room import seconds_from_room
+from benchmarks.gang_spans import GangSpan, gang_spans, working_cpus
 from benchmarks.live_jobs import (
     KUEUE,
     QUEUE,
@@ -33,6 +34,7 @@ from benchmarks.live_jobs import (
 )
 from benchmarks.observed_pods import observe_pods
 from benchmarks.targets import Row, load_row, show, skip
+from zonewise_scheduler.admission.node import Policies
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -97,13 +99,18 @@ def read_scenario(content: Mapping[str, Any]) -> Scenario:
     return read_job_file(content, content["name"], read_fleet(content["nodes"], content["name"]))
 
 
-def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: float) -> Outcome:
-    """Return the outcome of a policy without delays: a gang runs as soon as it fits."""
+def simulated(
+    scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: float, end_delay: float = 0.0
+) -> Outcome:
+    """Return the outcome of a policy that starts gangs as soon as they fit.
+
+    `end_delay` is the time in seconds that nodes need to end pods after their work.
+    """
     from zonewise_scheduler.backfill.policies import policy_named
     from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
-    from zonewise_scheduler.simulator.latency import NO_LATENCY
+    from zonewise_scheduler.simulator.latency import Latency
 
-    history = simulate_cluster(scenario, policy_named(policy), NO_LATENCY)
+    history = simulate_cluster(scenario, policy_named(policy), Latency(release=end_delay))
     first = min(job.submitted for job in history.jobs)
     runs = {job.name.rpartition("/")[-1]: job.runs[-1] for job in history.jobs}
     spans = [
@@ -118,10 +125,14 @@ def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: 
 
 def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Outcome:
     """Run all Jobs on real servers, for at most `limit` seconds."""
+    from support.ledger_kubelets import node_kind, pod_shape
+
     with running_servers(NODES, CPUS, holder) as cluster:
         pods = observe_pods(jobs, cluster, limit, lambda job: job_manifest(job, holder))
     spans = gang_spans(jobs, pods)
-    from_room, room = seconds_from_room(spans, pods, {f"node-{i}": CPUS for i in range(NODES)})
+    kind = node_kind(Policies(cpu="static"), zones=1, cpus=CPUS, gpus=0)
+    nodes = dict.fromkeys([f"node-{i}" for i in range(NODES)], kind)
+    from_room, room = seconds_from_room(jobs, pods, nodes, lambda job: pod_shape((job.cpus, 0)))
     return Outcome(len(jobs), spans, working_cpus(spans, 0, window), from_room, room)
 
 
