@@ -2,8 +2,8 @@
 
 Four kubelets have 120 CPUs in zones of 14 and 16. 34 pods of 1 to 16 CPUs are running or waiting; every second, a
 random one is deleted and another is created. The same sequence runs under kube-scheduler alone, with the plugin
-NodeResourceTopologyMatch, and with the extender. A pod that its kubelet rejects is replaced, as a controller would do.
-An ideal scheduler without delays gives the bound.
+NodeResourceTopologyMatch, with its cache, and with the extender. A pod that its kubelet rejects is replaced, as a
+controller would do. An ideal scheduler without delays gives the bound.
 
 The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed. Without a build of scheduler-plugins
 (scheduler_plugins.py), its rows are left out.
@@ -43,7 +43,13 @@ SAMPLE_PERIOD = 0.25
 WARM_UP = 15.0
 """Seconds that do not count, while the first pods start."""
 _TERMINAL = ("Succeeded", "Failed")
-_SCHEDULERS = {"alone": "kube-scheduler alone", "plugin": f"with {PLUGIN}", "extender": "with the extender"}
+_PLUGINS = {"plugin", "plugin-cache"}
+_SCHEDULERS = {
+    "alone": "kube-scheduler alone",
+    "plugin": f"with {PLUGIN}",
+    "plugin-cache": f"with {PLUGIN} and its cache",
+    "extender": "with the extender",
+}
 """The schedulers in the order in which they run, with their titles."""
 
 
@@ -138,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if reason := skip_reason():
         return skip(reason)
-    absent = {"plugin"} if (plugin_reason := plugin_absence()) else set[str]()
+    absent = _PLUGINS if (plugin_reason := plugin_absence()) else set[str]()
     if options.only in absent:
         return skip(plugin_reason)
     names = [options.only] if options.only else [name for name in _SCHEDULERS if name not in absent]
@@ -165,8 +171,8 @@ def _scheduling(cluster: Cluster, name: str) -> Generator[None]:
     from support.e2e.cluster import extending, scheduling
 
     with ExitStack() as stack:
-        if name == "plugin":
-            stack.enter_context(running_plugin(cluster))
+        if name in _PLUGINS:
+            stack.enter_context(running_plugin(cluster, cached=name == "plugin-cache"))
         else:
             extender = stack.enter_context(extending(cluster)) if name == "extender" else None
             stack.enter_context(scheduling(cluster, extender=extender))

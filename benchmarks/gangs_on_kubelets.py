@@ -3,7 +3,8 @@
 Four kubelets have 120 CPUs in zones of 15, and give each container CPUs of one zone. Gangs of 1 to 8 pods with
 3 to 7 CPUs arrive, slightly more than fit, and declare two to five times their run time. The work of a gang begins once
 all of its pods run. The same Jobs run with agents, queue and extender, and with each peer that is available: Kueue's
-manager (kueue_manager.py) before kube-scheduler, Volcano (volcano_programs.py), and kube-scheduler alone. The simulator computes the outcome of the queue's policy
+manager (kueue_manager.py) before kube-scheduler, also with the plugin NodeResourceTopologyMatch (scheduler_plugins.py),
+Volcano (volcano_programs.py), and kube-scheduler alone. The simulator computes the outcome of the queue's policy
 without any delay, and with the time that these kubelets need to end pods.
 
 With `--gpus`, each zone also has two GPUs, and each pod needs one of the zone of its CPUs. A device plugin offers them.
@@ -33,7 +34,10 @@ from benchmarks.kueue_manager import running_kueue
 from benchmarks.live_jobs import (
     ALONE,
     KUEUE,
+    KUEUE_PLUGIN,
+    KUEUE_PLUGIN_CACHE,
     QUEUE,
+    QUEUES,
     TITLES,
     VOLCANO,
     absence,
@@ -44,6 +48,7 @@ from benchmarks.live_jobs import (
 )
 from benchmarks.observed_pods import observe_pods
 from benchmarks.queue_outcome import read_scenario, simulated
+from benchmarks.scheduler_plugins import running_plugin
 from benchmarks.targets import Row, load_row, show, skip
 from benchmarks.volcano_programs import running_volcano
 from zonewise_scheduler.admission.node import Policies
@@ -63,7 +68,7 @@ sys.path.insert(0, str(PROJECT / "tests"))
 
 Json = dict[str, Any]
 
-HOLDERS = (QUEUE, KUEUE, VOLCANO, ALONE)
+HOLDERS = (QUEUE, KUEUE, KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE, VOLCANO, ALONE)
 NODES = 4
 _ZONES, _ZONE_CPUS = 2, 15
 _RESERVED_CPUS = "0,8"
@@ -222,10 +227,12 @@ def _holding(case: Case, cluster: Cluster, live: LiveCluster, holder: str) -> Ge
     with contextlib.ExitStack() as stack:
         if holder == VOLCANO:
             stack.enter_context(running_volcano(live))
+        elif holder in {KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE}:
+            stack.enter_context(running_plugin(cluster, cached=holder == KUEUE_PLUGIN_CACHE))
         else:
             extender = stack.enter_context(extending(cluster)) if holder == QUEUE else None
             stack.enter_context(scheduling(cluster, extender=extender))
-        if holder in {QUEUE, KUEUE}:
+        if holder in QUEUES:
             more = {"memory": _MEMORY_QUOTA, **({GPU: str(_GPUS)} if case.gpus else {})}
             live.add_queue(_CPUS, topology=True, more=more)
             stack.enter_context(live.controller() if holder == QUEUE else running_kueue(live))

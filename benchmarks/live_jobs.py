@@ -1,8 +1,9 @@
 """Jobs of a scenario as objects on real servers with simulated nodes, for benchmarks from the users' point of view.
 
 Several holders can start the Jobs. A queue may hold them before kube-scheduler: zonewise's controller, or Kueue's
-manager (kueue_manager.py). Volcano may start them as gangs (volcano_programs.py), or kube-scheduler runs without a
-queue. No pod of a gang works before all pods of the gang run.
+manager (kueue_manager.py), also before kube-scheduler with a plugin (scheduler_plugins.py). Volcano may start them as
+gangs (volcano_programs.py), or kube-scheduler runs without a queue. No pod of a gang works before all pods of the gang
+run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from benchmarks.agent_testbed import PROJECT
 from benchmarks.kueue_manager import kueue_absence, running_kueue
+from benchmarks.scheduler_plugins import PLUGIN, plugin_absence
 from benchmarks.volcano_programs import (
     DEFAULT_QUEUE,
     MIN_MEMBER,
@@ -43,16 +45,24 @@ Json = dict[str, Any]
 _T = TypeVar("_T")
 
 QUEUE, KUEUE, VOLCANO, ALONE = "queue", "kueue", "volcano", "alone"
+KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE = "kueue-plugin", "kueue-plugin-cache"
 TITLES = {
     QUEUE: "with the queue",
     KUEUE: "with Kueue's manager",
+    KUEUE_PLUGIN: f"with Kueue and {PLUGIN}",
+    KUEUE_PLUGIN_CACHE: f"with Kueue, {PLUGIN} and its cache",
     VOLCANO: "with Volcano",
     ALONE: "kube-scheduler alone",
 }
 """Titles by the program that starts the Jobs."""
-_PEER_ABSENCES = {KUEUE: kueue_absence, VOLCANO: volcano_absence}
-"""Functions that return why a peer cannot run here."""
-_QUEUES = (QUEUE, KUEUE)
+_PEER_ABSENCES = {
+    KUEUE: (kueue_absence,),
+    KUEUE_PLUGIN: (kueue_absence, plugin_absence),
+    KUEUE_PLUGIN_CACHE: (kueue_absence, plugin_absence),
+    VOLCANO: (volcano_absence,),
+}
+"""Functions that return why the programs of a peer cannot run here."""
+QUEUES = (QUEUE, KUEUE, KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE)
 """Programs that hold Jobs by Kueue's label until they admit them."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 _SYNC_SECONDS = 60.0
@@ -135,7 +145,7 @@ def peers(holders: Collection[str]) -> list[str]:
 
 
 def _peer_absence(holder: str) -> str:
-    return _PEER_ABSENCES[holder]() if holder in _PEER_ABSENCES else ""
+    return next((reason for absence in _PEER_ABSENCES.get(holder, ()) if (reason := absence())), "")
 
 
 @contextlib.contextmanager
@@ -151,7 +161,7 @@ def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster
             stack.enter_context(running_volcano(cluster))
         else:
             stack.enter_context(running_scheduler(Path(cluster.flags[1]), cluster.directory))
-        if holder in _QUEUES:
+        if holder in QUEUES:
             cluster.add_queue(nodes * cpus, topology=True)
             stack.enter_context(running_kueue(cluster) if holder == KUEUE else cluster.controller())
         yield cluster
@@ -205,7 +215,7 @@ def job_manifest(job: GangJob, holder: str) -> Json:
         "template": {"metadata": {"annotations": pod_annotations}, "spec": pod_spec},
     }
     metadata: Json = {"name": job.name}
-    if holder in _QUEUES:
+    if holder in QUEUES:
         metadata["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
         pod_annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
         spec["suspend"] = True
