@@ -2,10 +2,10 @@
 
 Four kubelets have 120 CPUs in zones of 15, and give each container CPUs of one zone. Gangs of 1 to 8 pods with
 3 to 7 CPUs arrive, slightly more than fit, and declare two to five times their run time. The work of a gang begins once
-all of its pods run. The same Jobs run with agents, queue and extender, and with each peer that is available: Kueue's
-manager (kueue_manager.py) before kube-scheduler, also with the plugin NodeResourceTopologyMatch (scheduler_plugins.py),
-Volcano (volcano_programs.py), and kube-scheduler alone. The simulator computes the outcome of the queue's policy
-without any delay, and with the time that these kubelets need to end pods.
+all of its pods run. The same Jobs run with agents, queue and extender, and with each peer that is available. The peers
+are Kueue's manager (kueue_manager.py) before kube-scheduler, the same with the plugin NodeResourceTopologyMatch
+(scheduler_plugins.py), Volcano (volcano_programs.py), and kube-scheduler alone. The simulator computes the outcome of
+the queue's policy without any delay, and with the time that these kubelets need to end pods.
 
 With `--gpus`, each zone also has two GPUs, and each pod needs one of the zone of its CPUs. A device plugin offers them.
 
