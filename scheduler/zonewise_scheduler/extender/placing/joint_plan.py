@@ -6,7 +6,8 @@ ledger judges each assumption again.
 
 A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. If a node has further slots, a
 slot is therefore held until reports cover the pods for lower zones. From then on the pod would be allocated from its
-zone in every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node.
+zone in every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node. If the plan
+has no pods for lower zones, and a lower zone fits the pod in every order, reports change nothing, and there is no hold.
 """
 
 from __future__ import annotations
@@ -138,9 +139,10 @@ class JointPlanner:
     def _might_miss(self, plan: JointPlan, pod: WaitingPod, slot: Slot) -> bool:
         """Return whether the node's free amounts by zone might depend on the order of arrival or differ from the plan.
 
-        They matter only if the node has further slots.
+        They matter only if the node has further slots. A certain difference matters only if pods for lower zones follow.
         """
-        if len(plan.slots_of(slot.node)) == 1:
+        slots = plan.slots_of(slot.node)
+        if len(slots) == 1:
             return False
         with self._state.lock:
             before, admit = self._state.ledger.assumed_state(slot.node), self._state.ledger.admit
@@ -156,6 +158,8 @@ class JointPlanner:
             _difference(zone_free, amounts) if zone == slot.zone and amounts else zone_free
             for zone, zone_free in enumerate(free.free)
         )
+        if len(outcomes) == 1 and not any(other.zone < slot.zone for other in slots):
+            return False
         return outcomes != {planned}
 
     def is_packable(self, pod: WaitingPod) -> bool:

@@ -163,6 +163,37 @@ def test_a_held_slot_is_opened_without_a_report() -> None:
     assert cluster.run_pass() != {}
 
 
+def uneven_cluster() -> DirectCluster:
+    """Return a cluster with 15 free CPUs in zone 0 of its node, and 6 in zone 1."""
+    cluster = cluster_with([15, 9])
+    for name in ("p0", "p1"):
+        assert bind_filtered(cluster, name) == "n0"
+        assert cluster.arrive(name)
+        cluster.report("n0")
+    cluster.end("p0")
+    cluster.report("n0")
+    return cluster
+
+
+def test_a_slot_that_no_wait_makes_certain_is_not_held() -> None:
+    """Two pods of 3 CPUs fill zone 1 exactly, but the kubelet takes zone 0 for them, now and later."""
+    cluster = uneven_cluster()
+    for name in ("a", "b"):
+        cluster.create(name, pod_shape((3, 0)))
+    assert [bind_filtered(cluster, name) for name in ("a", "b")] == ["n0", "n0"]
+
+
+def test_a_slot_is_held_for_pods_of_the_plan_that_take_lower_zones() -> None:
+    """Once the pod of 13 CPUs is in zone 0, the pods of 3 CPUs go to zone 1. Before, one of them could displace it."""
+    cluster = uneven_cluster()
+    for name, size in (("a", 3), ("b", 3), ("large", 13)):
+        cluster.create(name, pod_shape((size, 0)))
+    assert [bind_filtered(cluster, name) for name in ("a", "b", "large")] == ["", "", "n0"]
+    settle(cluster)
+    assert cluster.bound.keys() == cluster.pods.keys()
+    assert cluster.kubelets["n0"].state.free_cpus.bit_count() == 2
+
+
 def test_a_held_slot_is_not_taken_by_a_younger_pod_without_a_slot() -> None:
     """A younger pod of two containers, which has no slot, does not take a node with a slot that is held."""
     cluster = cluster_with([6, 9, 7, 7])
