@@ -36,6 +36,7 @@ from benchmarks.live_jobs import (
     KUEUE,
     KUEUE_PLUGIN,
     KUEUE_PLUGIN_CACHE,
+    PLACING_QUEUES,
     QUEUE,
     QUEUES,
     TITLES,
@@ -234,7 +235,7 @@ def _holding(case: Case, cluster: Cluster, live: LiveCluster, holder: str) -> Ge
             stack.enter_context(scheduling(cluster, extender=extender))
         if holder in QUEUES:
             more = {"memory": _MEMORY_QUOTA, **({GPU: str(_GPUS)} if case.gpus else {})}
-            live.add_queue(_CPUS, topology=True, more=more)
+            live.add_queue(_CPUS, topology=holder in PLACING_QUEUES, more=more)
             stack.enter_context(live.controller() if holder == QUEUE else running_kueue(live))
         yield
 

@@ -62,7 +62,9 @@ _PEER_ABSENCES = {
     VOLCANO: (volcano_absence,),
 }
 """Functions that return why the programs of a peer cannot run here."""
-QUEUES = (QUEUE, KUEUE, KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE)
+PLACING_QUEUES = (QUEUE, KUEUE)
+"""Programs that also place the pods of these Jobs on nodes."""
+QUEUES = (*PLACING_QUEUES, KUEUE_PLUGIN, KUEUE_PLUGIN_CACHE)
 """Programs that hold Jobs by Kueue's label until they admit them."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 _SYNC_SECONDS = 60.0
@@ -201,7 +203,8 @@ def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, manifes
 def job_manifest(job: GangJob, holder: str) -> Json:
     """Return a Job as its users would write it for the program that starts it, with an end on simulated nodes.
 
-    With Volcano, it has no deadline, which would count from its creation.
+    With Volcano, it has no deadline, which would count from its creation. With a plugin that selects nodes by zone,
+    Kueue does not place its pods.
     """
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(job.cpus)}}}
     pod_spec: Json = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
@@ -217,8 +220,9 @@ def job_manifest(job: GangJob, holder: str) -> Json:
     metadata: Json = {"name": job.name}
     if holder in QUEUES:
         metadata["labels"] = {"kueue.x-k8s.io/queue-name": "queue"}
-        pod_annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
         spec["suspend"] = True
+    if holder in PLACING_QUEUES:
+        pod_annotations["kueue.x-k8s.io/podset-preferred-topology"] = "kubernetes.io/hostname"
     if holder == VOLCANO:
         metadata["annotations"] = {MIN_MEMBER: str(job.pods)}
         pod_annotations[QUEUE_NAME] = DEFAULT_QUEUE

@@ -139,7 +139,8 @@ class JointPlanner:
     def _might_miss(self, plan: JointPlan, pod: WaitingPod, slot: Slot) -> bool:
         """Return whether the node's free amounts by zone might depend on the order of arrival or differ from the plan.
 
-        They matter only if the node has further slots. A certain difference matters only if pods for lower zones follow.
+        They matter only if the node has further slots. A certain difference matters only if the plan has pods for lower
+        zones.
         """
         slots = plan.slots_of(slot.node)
         if len(slots) == 1:
