@@ -66,6 +66,13 @@ def bind_filtered(cluster: DirectCluster, name: str) -> str:
     return node
 
 
+def run(cluster: DirectCluster, name: str) -> None:
+    """Let a pod run on n0, and publish the report."""
+    assert bind_filtered(cluster, name) == "n0"
+    assert cluster.arrive(name)
+    cluster.report("n0")
+
+
 def test_a_burst_fills_a_node() -> None:
     """Pods of 6, 6, 9, 9 CPUs fill two zones of 15, in any order; by score only, 6 and 6 would share one."""
     for sizes in ([6, 6, 9, 9], [9, 6, 9, 6], [6, 9, 6, 9]):
@@ -167,9 +174,7 @@ def uneven_cluster() -> DirectCluster:
     """Return a cluster with 15 free CPUs in zone 0 of its node, and 6 in zone 1."""
     cluster = cluster_with([15, 9])
     for name in ("p0", "p1"):
-        assert bind_filtered(cluster, name) == "n0"
-        assert cluster.arrive(name)
-        cluster.report("n0")
+        run(cluster, name)
     cluster.end("p0")
     cluster.report("n0")
     return cluster
@@ -266,6 +271,27 @@ def test_a_burst_is_awaited_for_a_short_time() -> None:
         cluster.create(f"q{number}", pod_shape((6, 0)))
     assert waited == pytest.approx(0.25)
     assert cluster.cache.burst_delay(cluster.pods["q1"]) <= 0.05 + 1e-9
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 15), st.integers(0, 15), st.integers(1, 7), st.integers(1, 4))
+def test_equal_pods_on_a_reported_node_never_wait(low: int, high: int, size: int, count: int) -> None:
+    """While only pods of one kind wait, and the report covers all others, a filter call finds the node if it fits.
+
+    `low` and `high` are the CPUs in use of zones 0 and 1.
+    """
+    cluster = cluster_with([15, *([high] if high else [])])
+    for name in list(cluster.pods):
+        run(cluster, name)
+    cluster.end("p0")
+    cluster.report("n0")
+    if low:
+        cluster.create("low", pod_shape((low, 0)))
+        run(cluster, "low")
+    shape = pod_shape((size, 0))
+    for number in range(count):
+        cluster.create(f"equal-{number}", shape)
+    assert bool(bind_filtered(cluster, "equal-0")) == admit(cluster.kubelets["n0"].state, shape).admitted
 
 
 @settings(max_examples=20)
