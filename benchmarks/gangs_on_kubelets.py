@@ -44,6 +44,7 @@ from benchmarks.live_jobs import (
     absence,
     gang_jobs,
     job_manifest,
+    peer_absence,
     peers,
     present,
 )
@@ -269,7 +270,8 @@ def main(arguments: Sequence[str]) -> int:
             f"simulated, with ends of {end_delay:.1f} s": end_delay,
         }.items()
     }
-    return show(table(case, window, outcomes, ideals))
+    absent = [Row(TITLES[holder], f"not run: {reason}") for holder in HOLDERS if (reason := peer_absence(holder))]
+    return show([*table(case, window, outcomes, ideals), *absent])
 
 
 def table(

@@ -133,12 +133,12 @@ def absence(holders: Iterable[str]) -> str:
     for program in ("kube-controller-manager", "kube-scheduler"):
         if find_program(program) is None:
             return missing_program(program)
-    return next((reason for holder in holders if (reason := _peer_absence(holder))), "")
+    return next((reason for holder in holders if (reason := peer_absence(holder))), "")
 
 
 def present(holders: Iterable[str]) -> list[str]:
     """Return the holders, without the peers that cannot run here."""
-    return [holder for holder in holders if not _peer_absence(holder)]
+    return [holder for holder in holders if not peer_absence(holder)]
 
 
 def peers(holders: Collection[str]) -> list[str]:
@@ -146,7 +146,8 @@ def peers(holders: Collection[str]) -> list[str]:
     return [holder for holder in holders if holder != QUEUE] if QUEUE in holders else []
 
 
-def _peer_absence(holder: str) -> str:
+def peer_absence(holder: str) -> str:
+    """Return why the programs of a holder cannot run here, or "" if they can."""
     return next((reason for absence in _PEER_ABSENCES.get(holder, ()) if (reason := absence())), "")
 
 
