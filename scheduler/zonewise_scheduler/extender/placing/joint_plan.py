@@ -6,8 +6,10 @@ ledger judges each assumption again.
 
 A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. If a node has further slots, a
 slot is therefore held until reports cover the pods for lower zones. From then on the pod would be allocated from its
-zone in every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node. If the plan
-has no pods for lower zones, and a lower zone fits the pod in every order, reports change nothing, and there is no hold.
+zone in every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node.
+
+If the pod gets another zone in every order, and the plan has no pods for lower zones, no report changes that. Then
+there is no hold.
 """
 
 from __future__ import annotations
