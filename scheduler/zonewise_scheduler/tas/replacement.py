@@ -77,14 +77,15 @@ def _find_replacement_assignment(
     if isinstance(params, str):
         return TopologyAssignmentFailure(missing.name, tree.name, params)
     required_domain: tuple[int, int] | None = None
-    if missing.pod_count % params.slice_size and remaining.domains:
-        broken_layer = next(layer for layer in reversed(params.slice_constraints) if missing.pod_count % layer.size)
+    layers = params.slice_constraints if remaining.domains else ()
+    whole_layers = tuple(layer for layer in layers if _are_slices(tree, remaining, missing.pod_count, layer))
+    if whole_layers != layers:
+        broken_layer = next(layer for layer in reversed(layers) if layer not in whole_layers)
         required_domain = _incomplete_slice_domain(tree, remaining, missing.pod_count, broken_layer)
         if required_domain is None:
             problem = f"no slice on level {broken_layer.level} lacks the {missing.pod_count} pod(s)"
             return TopologyAssignmentFailure(missing.name, tree.name, problem)
-        request = _keep_whole_layers(missing.topology_request, missing.pod_count)
-        missing = missing._replace(topology_request=request)
+        missing = missing._replace(topology_request=_with_layers(missing.topology_request, whole_layers))
     elif params.required and remaining.domains:
         first_leaf = _pods_by_leaf(tree, remaining)[0][0]
         domain = tree.ancestor(first_leaf, params.requested_level)
@@ -99,18 +100,44 @@ def _find_replacement_assignment(
     return result[missing.name]
 
 
+def _are_slices(tree: TopologyTree, remaining: TopologyAssignment, missing_count: int, layer: SliceConstraint) -> bool:
+    """Return whether the missing pods share no slice of a layer with remaining ones.
+
+    They are then whole slices, or the smaller last slice if all others are whole.
+    """
+    pod_counts = _pods_by_domain(tree, remaining, layer).values()
+    last_slice_size = (sum(pod_counts) + missing_count) % layer.size
+    surplus = missing_count % layer.size
+    return not surplus or (surplus == last_slice_size and not any(pods % layer.size for pods in pod_counts))
+
+
 def _incomplete_slice_domain(
     tree: TopologyTree, remaining: TopologyAssignment, missing_count: int, layer: SliceConstraint
 ) -> tuple[int, int] | None:
-    """Return the leaves of the domain whose slices the missing pods complete (findIncompleteSliceDomain)."""
+    """Return the leaves of the domain whose slices the missing pods complete (findIncompleteSliceDomain).
+
+    If no domain then has only whole slices, it is the domain of the smaller last slice.
+    """
+    pod_counts = _pods_by_domain(tree, remaining, layer)
+    last_slice_size = (sum(pod_counts.values()) + missing_count) % layer.size
+    completed = (
+        domain
+        for surplus in (0, last_slice_size)
+        for domain in sorted(pod_counts)
+        if (pod_counts[domain] + missing_count) % layer.size == surplus
+    )
+    domain = next(completed, None)
+    return None if domain is None else tree.leaf_range(tree.level_keys.index(layer.level), domain)
+
+
+def _pods_by_domain(tree: TopologyTree, assignment: TopologyAssignment, layer: SliceConstraint) -> dict[int, int]:
+    """Return the number of pods in each domain of a layer."""
     level = tree.level_keys.index(layer.level)
     pod_counts: dict[int, int] = {}
-    for leaf, pods in _pods_by_leaf(tree, remaining):
+    for leaf, pods in _pods_by_leaf(tree, assignment):
         domain = tree.ancestor(leaf, level)
         pod_counts[domain] = pod_counts.get(domain, 0) + pods
-    completed = (domain for domain in sorted(pod_counts) if (pod_counts[domain] + missing_count) % layer.size == 0)
-    domain = next(completed, None)
-    return None if domain is None else tree.leaf_range(level, domain)
+    return pod_counts
 
 
 def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tuple[int, int]]:
@@ -119,13 +146,12 @@ def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tu
     return [(leaf, pods) for leaf, pods in pods_by_leaf if leaf is not None]
 
 
-def _keep_whole_layers(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
-    """Return the request with only the slice layers whose size divides the number of missing pods.
-
-    If no layer and no level remains, the pods are unconstrained.
-    """
+def _with_layers(
+    request: PodSetTopologyRequest | None, layers: tuple[SliceConstraint, ...]
+) -> PodSetTopologyRequest | None:
+    """Return the request with other slice layers. If no layer and no level remains, the pods are unconstrained."""
     if request is None:
         return None
-    whole_layers = tuple(layer for layer in request.slice_constraints if missing_count % layer.size == 0)
-    is_unconstrained = not (whole_layers or request.required or request.preferred)
-    return request._replace(unconstrained=is_unconstrained, slice_constraints=whole_layers)
+    return request._replace(
+        unconstrained=not (layers or request.required or request.preferred), slice_constraints=layers
+    )
