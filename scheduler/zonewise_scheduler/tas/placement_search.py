@@ -17,7 +17,14 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmen
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import PodsOnNodes
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, MAX_PODS, SINGLE_ZONE, fill_node, predict_admission
+from zonewise_scheduler.tas.zones.node_filling import (
+    ANY_ZONE,
+    MAX_PODS,
+    SINGLE_ZONE,
+    fill_node,
+    in_whole_slices,
+    predict_admission,
+)
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL, requests_zones
 
 if TYPE_CHECKING:
@@ -109,16 +116,13 @@ def _zone_request_problem(search: PlacementSearch) -> TopologyAssignmentFailure 
     for request in search.requests:
         topology_request = requested_topology(request.pod_set)
         if requests_zones(topology_request):
-            on_hosts, zone_slice_size = tas_pod_set_requests(request)
+            on_hosts, _ = tas_pod_set_requests(request)
             pod_set = on_hosts._replace(topology_request=topology_request)
             params = topology_assignment_parameters(
                 (*tree.level_keys, ZONE_LEVEL), pod_set, TASFeatureGates(), has_leader=False
             )
             if isinstance(params, str):
                 return TopologyAssignmentFailure(request.pod_set.name, tree.name, params)
-            if zone_slice_size and request.pods % zone_slice_size:
-                problem = f"slice size {zone_slice_size} must evenly divide the pod set's {request.pods} pods"
-                return TopologyAssignmentFailure(request.pod_set.name, tree.name, problem)
     return None
 
 
@@ -136,7 +140,8 @@ def _bound_pod_set(
     shape = request.pod_set.shape
     if shape is None:
         return pod_set
-    limit = min(pod_set.pod_count, int(search.flavor_topology.nodes.available("pods").max(initial=0)))
+    pods = in_whole_slices(pod_set.pod_count, zone_slice_size)
+    limit = min(pods, int(search.flavor_topology.nodes.available("pods").max(initial=0)))
     max_pods = trial.max_pods(shape, limit, zone_slice_size)[search.flavor_topology.leaf_rows]
     return pod_set._replace(max_pods=np.where(max_pods < limit, max_pods, MAX_PODS))
 
@@ -179,7 +184,7 @@ def _bound_beside_leader(
     short = np.isin(leaf_rows, [row for _, row in shortfalls])
     others = np.flatnonzero(~checked & ~short & (leader.max_pods > 0) & (max_pods > 0))[:_CHECKED_HOSTS]
     for leaf in (*np.flatnonzero(short).tolist(), *others.tolist()):
-        limit = min(int(max_pods[leaf]), workers.pod_count)
+        limit = min(int(max_pods[leaf]), in_whole_slices(workers.pod_count, zone_slice_size))
         admitted = trial.max_pods_with_leader(leader_shape, shape, limit, zone_slice_size, int(leaf_rows[leaf]))
         bounds[leaf] = admitted if admitted < limit else max_pods[leaf]
     checked[short] = checked[others] = True
@@ -211,7 +216,8 @@ def explain_failure(
     state = trial.node_state(row)
     if state is None:
         return explanation
-    filled = fill_node(state, shape, min(int(max_pods[leaf]), result.pod_sets[i].pod_count), zone_slice_size)
+    pods = in_whole_slices(result.pod_sets[i].pod_count, zone_slice_size)
+    filled = fill_node(state, shape, min(int(max_pods[leaf]), pods), zone_slice_size)
     if zone_slice_size == SINGLE_ZONE:
         zones = [str(zone) for zone in state.kind.zones if filled.zones >> zone & 1]
         explanation = explanation._replace(level=ZONE_LEVEL, domain=(*failure.domain, *zones))

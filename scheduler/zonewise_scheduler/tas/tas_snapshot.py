@@ -38,6 +38,7 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmen
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial, PodsOnNodes
+from zonewise_scheduler.tas.zones.node_filling import in_whole_slices
 from zonewise_scheduler.tas.zones.zone_allocations import ZoneAllocations
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
 
@@ -345,7 +346,8 @@ class TASSnapshot:
         for pod_set, pods_by_row in placement.on_nodes:
             if pod_set.shape is None:
                 continue
-            max_pods = trial.max_pods(pod_set.shape, max(pods_by_row.values()), pod_set.zone_slice_size)
+            limit = in_whole_slices(max(pods_by_row.values()), pod_set.zone_slice_size)
+            max_pods = trial.max_pods(pod_set.shape, limit, pod_set.zone_slice_size)
             if any(max_pods[row] < pods for row, pods in pods_by_row.items()):
                 return False
             trial.assume([PodsOnNodes(pod_set.pod_set, pod_set.shape, pod_set.zone_slice_size, pods_by_row)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, fill_node, fill_nodes
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, fill_node, fill_nodes, in_whole_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,13 +83,15 @@ class AdmissionTrial:
             for pods in pod_sets:
                 if row not in pods.pods_by_row or state is None:
                     continue
-                filled = fill_node(state, pods.shape, pods.pods_by_row[row], pods.zone_slice_size)
+                count = pods.pods_by_row[row]
+                limit = in_whole_slices(count, pods.zone_slice_size)
+                filled = fill_node(state, pods.shape, limit, pods.zone_slice_size)
                 zones |= filled.zones
                 several_zones = pods.zone_slice_size == SINGLE_ZONE and zones.bit_count() > 1
-                if filled.pods < pods.pods_by_row[row] or several_zones:
+                if filled.pods < count or several_zones:
                     shortfalls[pods.pod_set, row] = 0 if several_zones else filled.pods
                     break
-                state = filled.state
+                state = fill_node(state, pods.shape, count).state
         return shortfalls
 
     def assume(self, pod_sets: Sequence[PodsOnNodes]) -> None:

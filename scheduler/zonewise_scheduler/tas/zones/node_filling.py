@@ -70,6 +70,14 @@ def assigned_zones(kind: NodeKind, verdict: Verdict) -> int:
     return zones
 
 
+def in_whole_slices(pods: int, zone_slice_size: int) -> int:
+    """Return a number of pods, rounded up to whole zone slices: the smaller last slice needs the room of a whole one.
+
+    A kubelet that admits all of these pods also admits the first ones alone.
+    """
+    return -(-pods // zone_slice_size) * zone_slice_size if zone_slice_size > 0 else pods
+
+
 @lru_cache(maxsize=1 << 14)
 def fill_node(state: NodeState, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> FilledNode:
     """Return the node with the largest number of pods, up to a limit, whose zone slices are whole.

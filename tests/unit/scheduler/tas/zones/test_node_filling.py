@@ -82,24 +82,26 @@ def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, pod_count: i
 
 
 @settings(max_examples=60)
-@given(clusters(most=3), pods(), st.sampled_from([1, 2, 3]), st.integers(1, 3), st.booleans())
+@given(clusters(most=3), pods(), st.sampled_from([1, 2, 3]), st.integers(1, 9), st.booleans())
 def test_slices_in_zones(
-    states: list[NodeState], shape: PodShape, size: int, slices: int, with_host_layer: bool
+    states: list[NodeState], shape: PodShape, size: int, count: int, with_host_layer: bool
 ) -> None:
-    """The kubelets put each slice into one zone."""
+    """The kubelets put each slice into one zone. A smaller last slice is placed if a whole one would be."""
     layers = (
         (SliceConstraint(HOSTNAME, 2 * size), SliceConstraint(ZONE_LEVEL, size))
         if with_host_layer
         else (SliceConstraint(ZONE_LEVEL, size),)
     )
-    count = slices * layers[0].size
-    hosts = find_hosts(
-        zoned_cluster(states),
-        job("one", pods_of_shape(shape, count, PodSetTopologyRequest("rack", slice_constraints=layers))),
-    )
+    request = PodSetTopologyRequest("rack", slice_constraints=layers)
+    hosts = find_hosts(zoned_cluster(states), job("one", pods_of_shape(shape, count, request)))
+    in_slices = -(-count // layers[0].size) * layers[0].size
+    whole = find_hosts(zoned_cluster(states), job("one", pods_of_shape(shape, in_slices, request)))
+    assert isinstance(hosts, TopologyPlacementFailure) is isinstance(whole, TopologyPlacementFailure)
     if not isinstance(hosts, TopologyPlacementFailure):
-        for pods_by_zone in pods_by_zones(states, hosts["main"], shape):
-            assert all(pods % size == 0 and zone_mask.bit_count() < 2 for zone_mask, pods in pods_by_zone.items())
+        assert sum(hosts["main"].values()) == count
+        by_zone = [item for zones in pods_by_zones(states, hosts["main"], shape) for item in zones.items()]
+        assert all(zone_mask.bit_count() < 2 for zone_mask, _ in by_zone)
+        assert [pods % size for _, pods in by_zone if pods % size] == [count % size] * (count % size > 0)
 
 
 @settings(max_examples=60)

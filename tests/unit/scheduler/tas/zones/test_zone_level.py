@@ -42,7 +42,6 @@ WIDE = pod(container(cpus=6, gib=4))
             PodSetTopologyRequest(ZONE_LEVEL, slice_constraints=(SliceConstraint(HOSTNAME, 2),)),
             "is above the podset topology",
         ),
-        (PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint(ZONE_LEVEL, 3),)), "must evenly divide"),
     ],
 )
 def test_invalid_zone_requests(request_: PodSetTopologyRequest, problem: str) -> None:
