@@ -6,7 +6,8 @@ findIncompleteSliceDomain; KEP-2724.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.placement.pod_set_group import PodSetGroup, find_topology_assignment
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.types import TASPodSetRequests
 
 _DEFAULTS = TASFeatureGates()
+_NO_GROUPS: Mapping[str, str] = MappingProxyType({})
 
 
 def find_replacement_assignments(
@@ -35,11 +37,14 @@ def find_replacement_assignments(
     unhealthy_node: str,
     gates: TASFeatureGates = _DEFAULTS,
     assumed_usage: TASUsage | None = None,
+    groups: Mapping[str, str] = _NO_GROUPS,
 ) -> TASAssignments | TopologyAssignmentFailure:
     """Return the assignments, with the pods of an unhealthy node moved to other nodes, or why there are none.
 
-    All pods of a pod set remain in one domain of the required level, and slices remain whole. The snapshot must not
-    contain the workload's own usage. Pod sets without an assignment are skipped. A leader is replaced like any pod set.
+    All pods of a pod set remain in one domain of the required level, and slices remain whole. If the pod set has no
+    other pods, it remains in the domain of its group. `groups`: the group of each pod set in `assignments`, if it has
+    one. The snapshot must not contain the workload's own usage. Pod sets without an assignment are skipped. A leader is
+    replaced like any pod set.
     """
     new_assignments: dict[str, TopologyAssignment] = {}
     usage: TASUsage = assumed_usage or {}
@@ -47,9 +52,11 @@ def find_replacement_assignments(
         if pod_set.name not in assignments:
             continue
         remaining, missing_count = delete_domain(assignments[pod_set.name], unhealthy_node)
-        replacement = _find_replacement_assignment(
-            snapshot, pod_set._replace(pod_count=missing_count), remaining, unhealthy_node, gates, usage
-        )
+        missing = _Missing(pod_set._replace(pod_count=missing_count), remaining)
+        if not remaining.domains and (group := groups.get(pod_set.name)):
+            in_group = (delete_domain(assignments[name], unhealthy_node)[0] for name in groups if groups[name] == group)
+            missing = missing._replace(neighbors=next((one for one in in_group if one.domains), remaining))
+        replacement = _find_replacement_assignment(snapshot, missing, unhealthy_node, gates, usage)
         if isinstance(replacement, TopologyAssignmentFailure):
             return replacement
         usage = with_assignment_usage(snapshot.tree, usage, replacement, pod_set.single_pod_requests)
@@ -57,16 +64,25 @@ def find_replacement_assignments(
     return TASAssignments(new_assignments)
 
 
+class _Missing(NamedTuple):
+    """The pods of a pod set that lose their node."""
+
+    pod_set: TASPodSetRequests
+    remaining: TopologyAssignment
+    """The other pods of the pod set."""
+    neighbors: TopologyAssignment | None = None
+    """Pods of the same group, if no pod of the pod set remains."""
+
+
 def _find_replacement_assignment(
     snapshot: TASFlavorSnapshot,
-    missing: TASPodSetRequests,
-    remaining: TopologyAssignment,
+    pods: _Missing,
     unhealthy_node: str,
     gates: TASFeatureGates,
     assumed_usage: TASUsage,
 ) -> TopologyAssignment | TopologyAssignmentFailure:
     """Return the assignment of the missing pods; the remaining pods keep theirs."""
-    tree = snapshot.tree
+    tree, missing, remaining = snapshot.tree, pods.pod_set, pods.remaining
     stale_domain = tree.stale_domain(remaining)
     params = topology_assignment_parameters(tree.level_keys, missing._replace(pod_count=0), gates, has_leader=False)
     if stale_domain:
@@ -86,8 +102,8 @@ def _find_replacement_assignment(
             problem = f"no slice on level {broken_layer.level} lacks the {missing.pod_count} pod(s)"
             return TopologyAssignmentFailure(missing.name, tree.name, problem)
         missing = missing._replace(topology_request=_with_layers(missing.topology_request, whole_layers))
-    elif params.required and remaining.domains:
-        first_leaf = _pods_by_leaf(tree, remaining)[0][0]
+    elif params.required and (neighbors := _pods_by_leaf(tree, pods.neighbors or remaining)):
+        first_leaf = neighbors[0][0]
         domain = tree.ancestor(first_leaf, params.requested_level)
         required_domain = tree.leaf_range(params.requested_level, domain)
     result = find_topology_assignment(snapshot, PodSetGroup(missing), assumed_usage, gates, required_domain)

@@ -297,10 +297,16 @@ class TASSnapshot:
             placement.pod_set: placement.assignment for placement in self._placements.get(workload).pod_sets
         }
 
+        groups = {
+            pod_set.name: pod_set.topology.pod_set_group_name
+            for pod_set in workload.pod_sets
+            if pod_set.topology is not None and pod_set.name in current_assignments
+        }
+
         def find_assignments(pod_sets: Sequence[TASPodSetRequests]) -> TASAssignments | TopologyAssignmentFailure:
             if unhealthy_nodes:
                 return find_replacement_assignments(
-                    snapshot, pod_sets, current_assignments, unhealthy_nodes[0], self._gates
+                    snapshot, pod_sets, current_assignments, unhealthy_nodes[0], self._gates, groups=groups
                 )
             return find_topology_assignments_for_flavor(snapshot, pod_sets, self._gates)
 

@@ -124,6 +124,21 @@ def test_failure_messages(request_: PodSetTopologyRequest, pods_by_host: Mapping
     assert problem in str(replace_h1(request_, pods_by_host))
 
 
+@pytest.mark.parametrize(("group", "expected"), [("group", "h2"), ("", "h4")])
+def test_workers_that_lose_all_nodes_remain_near_their_leader(group: str, expected: str) -> None:
+    workers = TASPodSetRequests("workers", 2, {"cpu": 1}, PodSetTopologyRequest(required=RACK), group_name=group)
+    hosts = [Host("h2", "a", "x", 9), Host("h3", "a", "y", 1), Host("h4", "b", "x", 2)]
+    result = find_replacement_assignments(
+        flavor_snapshot_of(hosts),
+        [workers],
+        {"workers": assignment_of({"h1": 2}), "leader": assignment_of({"h2": 1})},
+        "h1",
+        groups={"workers": group, "leader": group},
+    )
+    assert isinstance(result, TASAssignments)
+    assert result.assignments == {"workers": assignment_of({expected: 2})}
+
+
 def test_pod_set_without_assignment_is_skipped() -> None:
     pod_set = TASPodSetRequests("workers", 1, {"cpu": 1}, PodSetTopologyRequest(required=RACK))
     result = find_replacement_assignments(
