@@ -4,8 +4,8 @@ Each line of tests/fixtures/quota/sequences.jsonl.gz is a case: queues, cohorts,
 and `after`: the state of each workload once nothing more can start. The outcome comes from Kueue's scheduler and its
 controllers of workloads and queues, at commit ff69552e79ad. They run until nothing changes. Evicted jobs stop at once.
 
-The events are arrivals and ends, stopped and changed queues, changed flavors and priorities, and deactivations. Checks
-fail, and pods are not ready in time. Some cases have admission fair sharing.
+The events are arrivals and ends, stopped queues, queues and cohorts that move, changed flavors, and deactivations.
+Checks fail, and pods are not ready in time. Some cases have admission fair sharing.
 """
 
 from __future__ import annotations
