@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from zonewise_common.service.thread_shares import ThreadShares
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
@@ -20,15 +22,19 @@ _STOP_TIMEOUT = 1.0
 class DelayedTasks(Generic[T]):
     """Runs tasks when they are due. It works while the context is entered; remaining tasks are dropped at the end."""
 
-    def __init__(self, work: Callable[[T], object], *, threads: int, name: str) -> None:
+    def __init__(
+        self, work: Callable[[T], object], *, threads: int, name: str, group: Callable[[T], str] | None = None
+    ) -> None:
         """Create the threads.
 
-        `work` may submit its task again; a task must not be None. An exception in it ends the thread.
+        `work` may submit its task again; a task must not be None. An exception in it ends the thread. `group`: returns
+        the group of a task, which occupies only its share of the threads (thread_shares.py); None: there are no shares.
         """
         self._work = work
         self._condition = threading.Condition()
         self._tasks: list[tuple[float, int, T]] = []  # a heap: due time, order of submission
         self._submitted = 0
+        self._shares = None if group is None else ThreadShares(threads, group)
         self._stopping = False
         self._threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
 
@@ -53,15 +59,32 @@ class DelayedTasks(Generic[T]):
             self._condition.notify()
 
     def _run(self) -> None:
-        while (task := self._next()) is not None:
+        task = self._next()
+        while task is not None:
+            begin = time.monotonic()
             self._work(task)
+            parked = self._parked_after(task, begin)
+            task = self._next() if parked is None else parked
+
+    def _parked_after(self, task: T, begin: float) -> T | None:
+        """Return a parked task to run after one that has ended; None: there is none, or the threads stop."""
+        if self._shares is None:
+            return None
+        with self._condition:
+            now = time.monotonic()
+            parked = self._shares.end(task, now - begin, now)
+            return None if self._stopping else parked
 
     def _next(self) -> T | None:
         """Wait for a task that is due; return None to stop."""
         with self._condition:
             while not self._stopping:
-                wait = self._tasks[0][0] - time.monotonic() if self._tasks else None
-                if wait is not None and wait <= 0:
-                    return heapq.heappop(self._tasks)[2]
-                self._condition.wait(wait)
+                now = time.monotonic()
+                wait = self._tasks[0][0] - now if self._tasks else None
+                if wait is None or wait > 0:
+                    self._condition.wait(wait)
+                    continue
+                task = heapq.heappop(self._tasks)[2]
+                if self._shares is None or self._shares.begin(task, now):
+                    return task
             return None

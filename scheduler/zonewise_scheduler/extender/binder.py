@@ -1,5 +1,7 @@
 """Binds the pods that a scheduling pass has placed. It uses its own threads, so one slow request does not delay others.
 
+The pods of a namespace occupy only a share of the threads (thread_shares.py).
+
 | response | the pod |
 |---|---|
 | success | is bound |
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-THREADS = 8
+THREADS = 16
 """Number of concurrent requests. An API server binds a pod in a few milliseconds."""
 RETRY_PERIOD = 0.5
 """Seconds before a request without a definite response is repeated; the delay doubles each time."""
@@ -90,7 +92,9 @@ class Binder:
         self._cache = cache
         self._metrics = metrics
         self._give_up = min(GIVE_UP, GIVE_UP_SHARE * assume_timeout)
-        self._tasks = DelayedTasks(self._handle, threads=THREADS, name="binder")
+        self._tasks = DelayedTasks(
+            self._handle, threads=THREADS, name="binder", group=lambda task: task.placement.pod.namespace
+        )
 
     def __enter__(self) -> Binder:
         self._tasks.__enter__()

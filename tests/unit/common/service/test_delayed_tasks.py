@@ -59,3 +59,20 @@ def test_a_stop_ends_threads_that_wait() -> None:
     with DelayedTasks(print, threads=4, name="test") as tasks:
         tasks.submit("late", LONG)
     eventually(lambda: threading.active_count() <= before)
+
+
+def test_a_group_that_hangs_leaves_threads_to_others_and_all_of_its_tasks_are_run() -> None:
+    release = threading.Event()
+    done: queue.Queue[str] = queue.Queue()
+
+    def work(task: str) -> None:
+        if task == "hangs":
+            release.wait(PATIENCE)
+        done.put(task)
+
+    with DelayedTasks(work, threads=4, name="test", group=lambda task: task) as tasks:
+        for task in ["hangs"] * 20 + ["other"]:
+            tasks.submit(task)
+        assert done.get(timeout=PATIENCE) == "other"
+        release.set()
+        assert [done.get(timeout=PATIENCE) for _ in range(20)] == ["hangs"] * 20
