@@ -92,6 +92,13 @@ class WriteEnded(NamedTuple):
     outcome: Outcome
 
 
+class WriteDelayed(NamedTuple):
+    """A write whose outcome is still unknown, with the outcome of its last attempt."""
+
+    write: Write
+    outcome: Outcome
+
+
 class Leadership(NamedTuple):
     """A change of leadership: whether this replica leads from now on."""
 
@@ -117,6 +124,7 @@ Message = (
     | SliceObservation
     | PodObservation
     | WriteEnded
+    | WriteDelayed
     | Leadership
     | Call
 )
@@ -215,8 +223,8 @@ class ControllerLoop:
                     self._controller.observe_node(name, node)
                 case ReportObservation(node, report):
                     self._controller.observe_report(node, report)
-                case WriteEnded(write, outcome):
-                    self._end_write(write, outcome)
+                case WriteEnded() | WriteDelayed():
+                    self._note_write(message)
                 case Leadership():
                     self._lead(message)
                 case Call():
@@ -239,9 +247,12 @@ class ControllerLoop:
         else:
             self._controller.end_listing(message.resource, message.version, self._clock())
 
-    def _end_write(self, write: Write, outcome: Outcome) -> None:
-        now = self._clock()
-        if self._reporter is None or not self._reporter.end_write(write, outcome, now):
+    def _note_write(self, message: WriteEnded | WriteDelayed) -> None:
+        (write, outcome), now, reporter = message, self._clock(), self._reporter
+        if isinstance(message, WriteDelayed):
+            if reporter is not None:
+                reporter.delay_write(write, outcome, now)
+        elif reporter is None or not reporter.end_write(write, outcome, now):
             self._controller.end_write(write, outcome, now)
 
 

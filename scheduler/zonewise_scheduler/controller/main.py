@@ -27,7 +27,7 @@ from zonewise_scheduler.controller.jobs.registry import adapters_of_settings
 from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
 from zonewise_scheduler.controller.kueue.kueue_lease import parse_lease_name
 from zonewise_scheduler.controller.kueue.managed_condition import ManagedConditions
-from zonewise_scheduler.controller.loop import ControllerLoop, Leadership, WriteEnded
+from zonewise_scheduler.controller.loop import ControllerLoop, Leadership, WriteDelayed, WriteEnded
 from zonewise_scheduler.controller.metrics import ControllerMetrics
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
@@ -146,6 +146,7 @@ class _Replica:
             burst=settings.write_burst,
             may_write=self._election.leads,
             count=self.metrics.count_attempt,
+            report_delay=lambda write, outcome: self.loop.put(WriteDelayed(write, outcome)),
         )
         self.events = EventWriter(
             client, self.metrics.count_attempt, self.metrics.count_dropped_event, may_write=self._election.leads

@@ -11,7 +11,9 @@
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
 | create the Workload | only FailedCreate | Warning |
 | explain | Pending | Normal |
-| any other change of a job or its Workload | only FailedUpdate | Warning |
+| any other change of a job, its Workload or its pods | only FailedUpdate | Warning |
+
+FailedCreate and FailedUpdate are also for a write that is delayed because the API server gives no definite response.
 
 The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). There are also Events that Kueue
 lacks. InvalidWorkload and similar reasons are for objects that cannot be read, PodRejected for each pod that its
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.events import Occurrences, event
-from zonewise_common.kube.resources import EVENTS, WORKLOADS
+from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
 from zonewise_scheduler.backfill.explain_message import format_duration
 from zonewise_scheduler.controller.admissionchecks.provisioning import CHECK_UPDATED
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
@@ -46,13 +48,17 @@ COMPONENT = "zonewise-controller"
 PURPOSE = "event"
 EXPLAIN_PURPOSE = "explain"
 FAILED_CREATE = "FailedCreate"
-"""Reason of the Event about an object that the API server rejects."""
+"""Reason of the Event about an object whose creation the API server rejects or delays."""
 FAILED_UPDATE = "FailedUpdate"
-"""Reason of the Event about a change that the API server rejects, for example a start."""
+"""Reason of the Event about a change that the API server rejects or delays, for example a start."""
 REPEAT = 600.0
 """Seconds before an unchanged Event is repeated."""
 _MAX_REMEMBERED = 10_000
 """Number of jobs whose last Event is remembered. The oldest is forgotten first."""
+
+
+_FAILURES = frozenset({"rejected", "unknown"})
+"""Results of a write of which its job gets an Event. A write whose result is unknown is reported only once delayed."""
 
 
 class JobEvent(NamedTuple):
@@ -68,21 +74,22 @@ def creation_event(write: Write, outcome: Outcome) -> JobEvent | None:
     kind, name = write.key.resource.kind, write.key.name
     if write.verb is not Verb.CREATE or write.key.resource not in {*PROVISIONING_KINDS, WORKLOADS}:
         return None
-    if outcome.result == "rejected":
+    if outcome.result in _FAILURES:
         return JobEvent(FAILED_CREATE, f"{kind} {name} cannot be created: {outcome.message}", True)
     is_request = outcome.result == "done" and write.key.resource == PROVISIONING_REQUESTS
     return JobEvent("ProvisioningRequestCreated", f"{kind} {name}") if is_request else None
 
 
-def rejection_event(write: Write, outcome: Outcome) -> JobEvent | None:
-    """Return the Event for a rejected change of a job or its Workload; None: it needs none.
+def failed_change_event(write: Write, outcome: Outcome) -> JobEvent | None:
+    """Return the Event for a rejected or delayed change of a job, its Workload or its pods; None: it needs none.
 
-    A job that may not be stopped, because no Workload can be created for it, simply continues.
+    A job that may not be stopped, because no Workload can be created for it, simply continues. The pods of a job are
+    not named, since all of them usually fail alike, and an equal Event is not repeated.
     """
-    is_change = write.verb is Verb.MERGE_PATCH and write.purpose != EXPLAIN_PURPOSE and write.needs is None
-    if outcome.result != "rejected" or not is_change:
+    is_change = write.verb in {Verb.MERGE_PATCH, Verb.JSON_PATCH} and write.purpose != EXPLAIN_PURPOSE
+    if outcome.result not in _FAILURES or not is_change or write.needs is not None:
         return None
-    what = f"{write.key.resource.kind} {write.key.name}"
+    what = "a pod" if write.key.resource == PODS else f"{write.key.resource.kind} {write.key.name}"
     return JobEvent(FAILED_UPDATE, f"{what} cannot be changed ({write.purpose}): {outcome.message}", True)
 
 

@@ -22,8 +22,8 @@ from zonewise_scheduler.controller.status.job_events import (
     EventLog,
     JobEvent,
     creation_event,
+    failed_change_event,
     involved_object,
-    rejection_event,
     workload_event,
 )
 from zonewise_scheduler.controller.status.overruns import Overruns
@@ -51,7 +51,8 @@ PERIOD = 1.0
 BUDGET = 0.05
 """Maximum fraction of time that snapshots may take. If necessary, the time between two snapshots is longer."""
 MAX_IN_FLIGHT = 20
-"""Number of pending writes beyond which no notes, and fewer statuses of queues, are written."""
+"""Number of pending writes beyond which no notes, and fewer statuses of queues, are written. Delayed writes do not
+count."""
 MAX_RECENT_EVENTS = 5000
 """Maximum number of Events, of all jobs together, that the read API can show."""
 REJECTED_PAUSE = 60.0
@@ -144,6 +145,8 @@ class StatusReporter:
         self._next_at = 0.0
         self._in_flight: set[ObjectKey] = set()
         """Queues whose status is being written."""
+        self._delayed: set[ObjectKey] = set()
+        """Objects with a delayed write."""
         self._paused: dict[ObjectKey, float] = {}
         self._unqueued: dict[ObjectKey, tuple[JobEvent, float]] = {}
         """Last Event, and its time, about each object that is invalid or waits for other Jobs."""
@@ -170,21 +173,18 @@ class StatusReporter:
 
     @property
     def _is_busy(self) -> bool:
-        return self._controller.in_flight >= MAX_IN_FLIGHT
+        return self._controller.in_flight - len(self._delayed) >= MAX_IN_FLIGHT
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> bool:
         """Record the outcome of any write. Return whether it reported a status, which the controller can ignore."""
+        self._delayed.discard(write.key)
         self._observer.observe_write(self._controller, write, outcome)
         if write.purpose == "finish" and outcome.result == "done" and outcome.obj is not None:
             self._learn_run_time(outcome.obj, now)
         event = workload_event(write, outcome)
         if event is not None and outcome.obj is not None:
             self._emit_event(involved_object(write.key, outcome.obj), event, now)
-        if (event := creation_event(write, outcome)) is not None:
-            if write.key.resource == WORKLOADS and isinstance(write.body, dict):
-                self._emit_event(involved_object(write.key, write.body), event, now)
-            else:
-                self._emit_workload_event(write.workload, event, now)
+        self._report_write(write, outcome, now)
         if write.purpose == QUEUE_STATUS_PURPOSE:
             self._in_flight.discard(write.key)
             if outcome.result == "done" and outcome.obj is not None:
@@ -192,14 +192,30 @@ class StatusReporter:
             elif outcome.result == "rejected":
                 self._paused[write.key] = now + REJECTED_PAUSE
             return True
-        rejection, obj = rejection_event(write, outcome), self._controller.object(write.key)
-        if rejection is not None and obj is not None:
-            self._emit_event(involved_object(write.key, obj), rejection, now)
         if write.purpose == EXPLAIN_PURPOSE and outcome.result != "done":
             self._notes.note_failure(write.workload)
             self._controller.abandon(write)
             return True
         return False
+
+    def delay_write(self, write: Write, outcome: Outcome, now: float) -> None:
+        """Report that a write is delayed, with the outcome of its last attempt."""
+        self._delayed.add(write.key)
+        self._report_write(write, outcome, now)
+
+    def _report_write(self, write: Write, outcome: Outcome, now: float) -> None:
+        """Emit an Event about a creation, or about a change that has failed."""
+        if (event := creation_event(write, outcome)) is not None:
+            if write.key.resource == WORKLOADS and isinstance(write.body, dict):
+                self._emit_event(involved_object(write.key, write.body), event, now)
+            else:
+                self._emit_workload_event(write.workload, event, now)
+        if (event := failed_change_event(write, outcome)) is not None:
+            obj = self._controller.object(write.key)
+            if obj is not None:
+                self._emit_event(involved_object(write.key, obj), event, now)
+            else:
+                self._emit_workload_event(write.workload, event, now)
 
     def publish_forecasts(self, sampled: SampledForecast) -> None:
         """Replace all forecasts by new ones from sampled starts."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 RATE, BURST = 20.0, 100
 """Events per second, and number of Events at once after a rest."""
 MAX_WAITING = 500
-_THREADS = 1
+_THREADS = 2
+"""One for each namespace, so that the Events of a namespace are written in order."""
 
 
 class EventWriter:

@@ -4,6 +4,9 @@ If the outcome of a write is unknown, it is repeated with backoff until the outc
 repeated FORBIDDEN_REPEATS times, because an API server that has just started forbids what roles permit, until it has
 read them (plugin/pkg/auth/authorizer/rbac). Each write is conditional, so a repetition does no harm. The controller has
 at most one pending write per object, so writes need no order.
+
+An admission webhook that hangs delays each write of a namespace, so the writes of a namespace occupy only a share of
+the threads (thread_shares.py). Non-namespaced objects count as one namespace.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from zonewise_common.kube.backoff import Backoff
@@ -26,8 +30,10 @@ if TYPE_CHECKING:
     from zonewise_common.kube.client import Client
     from zonewise_scheduler.controller.types import Write
 
-THREADS = 8
+THREADS = 16
 """Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
+DELAYED = 20.0
+"""Seconds after which a write that is still repeated counts as delayed."""
 _BACKOFF = Backoff(base=0.1, cap=5.0)
 SETTLING = 1.0
 """Seconds before a write that needs a kind is sent. If the kind is being deleted, so are its objects, and an API server
@@ -38,11 +44,17 @@ _NOT_LEADING = Outcome("stale", message="this replica does not lead")
 
 
 class _QueuedWrite:
-    __slots__ = ("attempts", "write")
+    __slots__ = ("attempts", "is_delayed", "submitted_at", "write")
 
     def __init__(self, write: Write) -> None:
         self.write = write
         self.attempts = 0
+        self.is_delayed = False
+        self.submitted_at = time.monotonic()
+
+    @property
+    def namespace(self) -> str:
+        return self.write.key.namespace
 
 
 class Writer:
@@ -58,18 +70,21 @@ class Writer:
         threads: int = THREADS,
         may_write: Callable[[], bool] = lambda: True,
         count: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
+        report_delay: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
     ) -> None:
         """Limit writes to `rate` per second, and to `burst` at once after a rest.
 
-        `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt. No write
-        is sent while `may_write` returns False, because another replica leads.
+        `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt.
+        `report_delay` gets each delayed write once, with the outcome of its last attempt. No write is sent while
+        `may_write` returns False, because another replica leads.
         """
         self._client = client
         self._report = report
         self._count = count
+        self._report_delay = report_delay
         self._may_write = may_write
         self._bucket = TokenBucket(rate, burst)
-        self._tasks = DelayedTasks(self._handle, threads=threads, name="writer")
+        self._tasks = DelayedTasks(self._handle, threads=threads, name="writer", group=lambda task: task.namespace)
         self._condition = threading.Condition()  # guards the backlog
         self._backlog = 0
         self._repeats = WriteLog(logging.WARNING, "is repeated")
@@ -111,6 +126,9 @@ class Writer:
         self._count(task.write, outcome)
         if outcome.result == "unknown" or (outcome.is_forbidden and task.attempts < FORBIDDEN_REPEATS):
             self._repeats.add(task.write, outcome.message)
+            if not task.is_delayed and time.monotonic() - task.submitted_at > DELAYED:
+                task.is_delayed = True
+                self._report_delay(task.write, outcome)
             backoff = _FORBIDDEN_BACKOFF if outcome.is_forbidden else _BACKOFF
             delay = backoff.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1

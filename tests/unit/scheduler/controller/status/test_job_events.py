@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
-from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_common.kube.resources import JOBS, PODS, WORKLOADS
 from zonewise_scheduler.controller.admissionchecks.provisioning import CHECK_UPDATED
 from zonewise_scheduler.controller.admissionchecks.provisioning_request import POD_TEMPLATES, PROVISIONING_REQUESTS
 from zonewise_scheduler.controller.status.job_events import (
@@ -14,8 +14,8 @@ from zonewise_scheduler.controller.status.job_events import (
     EventLog,
     JobEvent,
     creation_event,
+    failed_change_event,
     involved_object,
-    rejection_event,
     workload_event,
 )
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -152,10 +152,17 @@ def test_a_rejected_change_is_reported() -> None:
     write = Write(Verb.MERGE_PATCH, ObjectKey(JOBS, "ns", "j"), "stop", {})
     denied = Outcome("rejected", message="denied")
     message = "Job j cannot be changed (stop): denied"
-    assert rejection_event(write, denied) == JobEvent("FailedUpdate", message, True)
+    assert failed_change_event(write, denied) == JobEvent("FailedUpdate", message, True)
     unreported = (write._replace(purpose="explain"), write._replace(needs=WORKLOADS), write._replace(verb=Verb.CREATE))
-    assert [rejection_event(other, denied) for other in unreported] == [None] * 3
-    assert rejection_event(write, Outcome("stale")) is None
+    assert [failed_change_event(other, denied) for other in unreported] == [None] * 3
+    assert failed_change_event(write, Outcome("stale")) is None
+
+
+def test_the_pods_of_a_job_fail_with_the_same_event() -> None:
+    denied = Outcome("rejected", message="denied")
+    writes = [Write(Verb.JSON_PATCH, ObjectKey(PODS, "ns", name), "ungate", []) for name in ("p-0", "p-1")]
+    event = JobEvent("FailedUpdate", "a pod cannot be changed (ungate): denied", True)
+    assert [failed_change_event(write, denied) for write in writes] == [event] * 2
 
 
 def test_a_changed_check_is_reported_together_with_all_others() -> None:

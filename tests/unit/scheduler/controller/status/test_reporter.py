@@ -292,6 +292,30 @@ def test_a_job_that_the_api_server_does_not_start_gets_an_event_with_the_reason(
     assert not cluster.get(ObjectKey(JOBS, NAMESPACE, "train"))["spec"]["suspend"]
 
 
+def test_a_job_whose_start_is_delayed_gets_an_event_and_others_still_learn_why_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An admission webhook of one namespace hangs, so the outcomes of many starts remain unknown."""
+    cluster, delayed = ModelCluster(), [f"delayed-{i}" for i in range(MAX_IN_FLIGHT)]
+    queue = ReportedQueue(cluster, NOW)
+    cluster.submit("train", 2)
+    writes = [Write(Verb.MERGE_PATCH, ObjectKey(JOBS, NAMESPACE, name), "start") for name in ("train", *delayed)]
+    queue.tick()
+    for write in writes[1:]:
+        assert queue.controller.claim(write)
+    unknown = Outcome("unknown", message="500 InternalError: failed calling webhook")
+    cluster.submit("waits", 60)
+    queue.tick(60.0)
+    assert not [event for event in queue.events if event["involvedObject"]["name"] == "waits"]
+    for write in writes:
+        queue.reporter.delay_write(write, unknown, queue.now)
+    [failed] = [event for event in queue.events if event["reason"] == "FailedUpdate"]
+    assert (failed["type"], failed["involvedObject"]["name"]) == ("Warning", "train")
+    assert failed["message"] == "Job train cannot be changed (start): 500 InternalError: failed calling webhook"
+    queue.tick(60.0)
+    assert [event["reason"] for event in queue.events if event["involvedObject"]["name"] == "waits"] == ["Pending"]
+
+
 def test_an_invalid_pod_group_gets_an_event_at_one_of_its_pods() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     pods = [queued_pod("b", group="pods", total=2), queued_pod("a", group="pods", total=3)]

@@ -98,6 +98,23 @@ def test_no_server_silences_the_writer_with_its_retry_after(wait: str, monkeypat
         assert reports.get(timeout=PATIENCE)[1].result == "done"
 
 
+def test_a_write_that_remains_without_an_outcome_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "_BACKOFF", Backoff(base=0.01, cap=0.01))
+    monkeypatch.setattr(writer_module, "DELAYED", 0.0)
+    reports: Reports = queue.Queue()
+    delays: Reports = queue.Queue()
+    hangs = refuse(500, "InternalError", message="failed calling webhook")
+    with (
+        ScriptedServer([hangs, hangs, give(201, {"metadata": {}})]) as server,
+        writer(Client(Config.from_url(server.url)), reports, report_delay=into(delays)) as written,
+    ):
+        written.submit(creation("c"))
+        assert reports.get(timeout=PATIENCE)[1].result == "done"
+    write, outcome = delays.get_nowait()
+    assert (write.key.name, outcome.result) == ("c", "unknown")
+    assert delays.empty()
+
+
 def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     reports: Reports = queue.Queue()
     with ApiServer() as server:
