@@ -161,7 +161,7 @@ class QueueController:
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)
         for key in self._gate.end_pauses_of(resource) if is_first else ():
-            self._mark_dirty(key)
+            self._mark_written(key)
 
     def manages(self, namespace: str) -> bool:
         """Return whether the jobs of a namespace are queued. Several threads call it."""
@@ -233,8 +233,7 @@ class QueueController:
                 self._changed(write.key, old, outcome.obj)
         elif old is not None or write.verb is Verb.CREATE:  # a deleted object may be created again at once
             self._gate.pause(write, version, now)
-        self._mark_dirty(write.key)
-        self._jobs.end_write(write.key)
+        self._mark_written(write.key)
         if write.workload:
             self._provisioning.mark_workloads([write.workload])
             self._workload_reconciler.mark([write.workload])
@@ -243,7 +242,7 @@ class QueueController:
         """Decide, and return the resulting writes. Sets wake_at, the time of the next step if nothing changes."""
         self._now = now
         for key in self._gate.end_pauses(now):
-            self._mark_dirty(key)
+            self._mark_written(key)
         if self.configuration.feed(self.feed):
             self._jobs.mark_unmanaged()
             self._planner.note_configuration()
@@ -329,6 +328,11 @@ class QueueController:
         else:
             self._jobs.mark(key)
             self._plain_pods.index.mark_owner(key)
+
+    def _mark_written(self, key: ObjectKey) -> None:
+        """Check an object that may be written again, and the job that had a write for it: the object may not exist."""
+        self._mark_dirty(key)
+        self._jobs.mark_writer(key)
 
     def _mark_owners_dirty(self, key: ObjectKey, workload: Json | None) -> None:
         """Check the jobs of a Workload for next writes; None: it does not exist, and a pod group may need it."""

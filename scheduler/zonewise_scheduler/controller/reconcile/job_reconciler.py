@@ -115,8 +115,8 @@ class JobReconciler:
         """Check all jobs for next writes."""
         self._dirty.update(dict.fromkeys(self.by_uid.values()))
 
-    def end_write(self, key: ObjectKey) -> None:
-        """Check the job that had a write for an object, after a write of that object has ended."""
+    def mark_writer(self, key: ObjectKey) -> None:
+        """Check the job that had a write for an object, since that object may be written again."""
         if (job := self._writers.pop(key, None)) is not None:
             self._dirty[job] = None
 

@@ -117,6 +117,26 @@ def test_all_pods_start_after_a_rejected_patch_without_another_change() -> None:
     assert all(cluster.nodes_of(job))
 
 
+def test_a_rejected_workload_is_created_later_without_another_change() -> None:
+    """For example, a ResourceQuota limits the number of Workloads, and is raised in the meantime."""
+    cluster, now, rejected = ModelCluster(), [NOW], list[float]()
+
+    def send(write: Write) -> Outcome:
+        if write.verb is Verb.CREATE and len(rejected) < 2:
+            rejected.append(now[0])
+            return Outcome("rejected", message="403: exceeded quota")
+        return cluster.send(write)
+
+    queue = LiveQueue(cluster.listed, send, now=lambda: now[0])
+    job = cluster.submit("job", 2)
+    queue.settle(cluster.sync_jobs)
+    while queue.controller.wake_at <= NOW + 2 * PAUSE:
+        now[0] = queue.controller.wake_at
+        queue.settle(cluster.sync_jobs)
+    assert rejected == [NOW, NOW + PAUSE]
+    assert not cluster.get(job)["spec"]["suspend"]
+
+
 def test_the_cluster_of_a_queued_job_is_not_queued_itself() -> None:
     """A RayJob passes its queue label on to its RayCluster."""
     cluster = ModelCluster()
