@@ -34,6 +34,9 @@ THREADS = 16
 """Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
 DELAYED = 20.0
 """Seconds after which a write that is still repeated counts as delayed."""
+_REPEAT_SHARE = 0.5
+"""Rate of repetitions as a fraction of the rate of writes. They have their own limit: an API server that sheds load
+gets few requests, and writes that fail delay no others."""
 _BACKOFF = Backoff(base=0.1, cap=5.0)
 SETTLING = 1.0
 """Seconds before a write that needs a kind is sent. If the kind is being deleted, so are its objects, and an API server
@@ -72,7 +75,7 @@ class Writer:
         count: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
         report_delay: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
     ) -> None:
-        """Limit writes to `rate` per second, and to `burst` at once after a rest.
+        """Limit new writes to `rate` per second, and to `burst` at once after a rest.
 
         `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt.
         `report_delay` gets each delayed write once, with the outcome of its last attempt. No write is sent while
@@ -84,6 +87,7 @@ class Writer:
         self._report_delay = report_delay
         self._may_write = may_write
         self._bucket = TokenBucket(rate, burst)
+        self._repeat_bucket = TokenBucket(rate * _REPEAT_SHARE, burst)
         self._tasks = DelayedTasks(self._handle, threads=threads, name="writer", group=lambda task: task.namespace)
         self._condition = threading.Condition()  # guards the backlog
         self._backlog = 0
@@ -132,7 +136,7 @@ class Writer:
             backoff = _FORBIDDEN_BACKOFF if outcome.is_forbidden else _BACKOFF
             delay = backoff.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1
-            self._tasks.submit(task, delay)
+            self._tasks.submit(task, max(delay, self._repeat_bucket.reserve()))
             return
         with self._condition:
             self._backlog -= 1

@@ -13,6 +13,7 @@ from zonewise_common.kube.backoff import Backoff
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.resources import CONFIG_MAPS
+from zonewise_common.service.delayed_tasks import DelayedTasks
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.writing import writer as writer_module
@@ -96,6 +97,31 @@ def test_no_server_silences_the_writer_with_its_retry_after(wait: str, monkeypat
     ):
         written.submit(creation("c"))
         assert reports.get(timeout=PATIENCE)[1].result == "done"
+
+
+def test_repetitions_are_limited_and_delay_no_new_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that sheds load may ask for a short wait only."""
+    monkeypatch.setattr(writer_module, "_BACKOFF", Backoff(base=0.0, cap=0.0))
+    delays: list[float] = []
+    submit = DelayedTasks[Any].submit
+
+    def submit_at_once(tasks: DelayedTasks[Any], task: object, delay: float = 0.0) -> None:
+        delays.append(delay)
+        submit(tasks, task)
+
+    monkeypatch.setattr(DelayedTasks, "submit", submit_at_once)
+    reports: Reports = queue.Queue()
+    responses = [*[refuse(429, "TooManyRequests")] * 5, *[give(201, {"metadata": {}})] * 2]
+    with (
+        ScriptedServer(responses) as server,
+        Writer(Client(Config.from_url(server.url)), into(reports), rate=0.0002, burst=2) as written,
+    ):
+        for name in ("repeated", "new"):
+            written.submit(creation(name))
+            assert reports.get(timeout=PATIENCE)[1].result == "done"
+    first, *repeats, new = delays
+    assert (first, new) == (0.0, 0.0)
+    assert repeats == pytest.approx([0.0, 0.0, 10_000.0, 20_000.0, 30_000.0], abs=PATIENCE)
 
 
 def test_a_write_that_remains_without_an_outcome_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
