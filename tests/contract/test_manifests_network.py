@@ -1,7 +1,7 @@
 """NetworkPolicies let exactly those connections pass that the programs take, and all that they make.
 
-A policy opens a port of a pod as pkg/apis/networking/types.go describes: policies that select a pod add up, and a port
-without `from` is open to everyone. Kubelets always reach the pods of their node.
+Policies that select a pod add up, and a rule without `from` is for everyone (pkg/apis/networking/types.go). Kubelets
+always reach the pods of their node.
 """
 
 from __future__ import annotations

@@ -128,7 +128,11 @@ class WebhookServer:
 
     def step(self) -> None:
         """Bring the certificate, the server and the configurations up to date. Raises KubeError, OSError."""
-        self._write_file(self._current_bundle())
+        try:
+            self._write_file(self._current_bundle())
+        except Forbidden:  # no replica may renew the certificate, so the one in use must remain trusted
+            self._trust_bundles()
+            raise
         if self._server is None and not self._stopping.is_set():
             file = self._file
             self._server = HttpServer(
@@ -141,9 +145,7 @@ class WebhookServer:
             )
             self._server.start()
             log.info("webhooks are served on port %d", self._server.port)
-        if self._is_leader():
-            for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
-                self._trust_bundle(resource)
+        self._trust_bundles()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -222,7 +224,13 @@ class WebhookServer:
         os.replace(temporary, self._file)
         self._bundle = bundle
 
-    def _trust_bundle(self, resource: Resource) -> None:
+    def _trust_bundles(self) -> None:
+        """Write the CAs into both webhook configurations, if this replica leads and has a bundle. Raises KubeError."""
+        if self._bundle is not None and self._is_leader():
+            for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS):
+                self._trust_bundle(resource, self._bundle)
+
+    def _trust_bundle(self, resource: Resource, bundle: CertificateBundle) -> None:
         """Write the CAs into a webhook configuration if it contains others. Raises KubeError."""
         name = self._options.configuration
         try:
@@ -233,8 +241,7 @@ class WebhookServer:
             self._missing.add(resource)
             return
         self._missing.discard(resource)
-        assert self._bundle is not None  # noqa: S101 -- step() has set it
-        patch = trust_patch(configuration, base64.b64encode(self._bundle.ca).decode())
+        patch = trust_patch(configuration, base64.b64encode(bundle.ca).decode())
         if patch:
             self._client.patch(resource, name, patch, kind=PatchKind.JSON)
             log.info("%s %s trusts the webhooks' certificate", resource.kind, name)

@@ -14,7 +14,7 @@ import urllib3
 
 from support.admission_reviews import job, review, rules
 from support.waiting import PATIENCE, eventually
-from zonewise_common.kube.client import Client
+from zonewise_common.kube.client import Client, PatchKind
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
@@ -131,15 +131,30 @@ def test_a_secret_without_data_is_filled(replicas: Replicas) -> None:
     assert set(replicas.secret()["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
+def forbid(*_: object, **__: object) -> None:
+    raise Forbidden(403, "Forbidden", "secrets is forbidden")
+
+
 def test_a_deleted_secret_that_may_not_be_created(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped Role does not permit it. The error says what to do."""
-
-    def forbid(*_: object, **__: object) -> None:
-        raise Forbidden(403, "Forbidden", "secrets is forbidden")
-
     monkeypatch.setattr(replicas.client, "create", forbid)
     with pytest.raises(Forbidden, match=r"Secret default/zonewise-controller-webhook does not exist.*apply the"):
         replicas.servers[0].step()
+
+
+def test_the_cas_are_repaired_while_the_secret_is_missing(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate in use is valid, so no job need be rejected until the manifests are applied again."""
+    replicas.configure()
+    for one in replicas.servers:
+        one.step()
+    replicas.client.delete(SECRETS, "zonewise-controller-webhook", namespace="default")
+    patch = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "d3Jvbmc="}]
+    replicas.client.patch(KINDS[0], "zonewise-controller", patch, kind=PatchKind.JSON)
+    monkeypatch.setattr(replicas.client, "create", forbid)
+    for one in replicas.servers:
+        with pytest.raises(Forbidden):
+            one.step()
+    assert [replicas.ask(i) for i in range(2)] == [False, False]
 
 
 def test_the_faster_replica_wins(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
