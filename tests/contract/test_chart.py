@@ -173,6 +173,19 @@ def check_schema(chart: PartTemplate) -> None:
             jsonschema.validate({name: values[name] | {key: value}}, document)
 
 
+@each_part
+def test_the_schema_accepts_the_settings_of_the_manifests_and_only_known_keys(part: Part) -> None:
+    """Helm then rejects a misspelled key, with which each new pod would stop."""
+    document, name = schema([chart_of(part)]), part.name
+    own = yaml.safe_load((MANIFESTS / part.base / part.settings).read_text())
+    nested = {"tls": {"cert": "/c", "key": "/k"}}
+    for settings in (own, own | nested, {"tls.cert": "/c", "apiServer": "https://h", "logLevel": "debug"}):
+        jsonschema.validate({name: {"settings": settings}}, document)
+    for settings in ({"logLevl": "debug"}, {"tls": {"crt": "/c"}}):
+        with pytest.raises(jsonschema.ValidationError, match="Additional properties are not allowed"):
+            jsonschema.validate({name: {"settings": settings}}, document)
+
+
 def test_every_component_is_in_one_part() -> None:
     paths = [component.path for part in PARTS for component in components_of(part)]
     directories = [

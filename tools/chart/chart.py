@@ -12,9 +12,14 @@ import yaml
 from tools.chart.guards import Components, Guarded, Json, Mapping, Template, compare, evaluate
 from tools.chart.renderings import PARTS, Component, Object, Part, components_of, default_components, renderings
 from tools.chart.templates import camel_case, write_template
+from zonewise.daemon.settings import OPTIONS as AGENT_OPTIONS
+from zonewise_scheduler.controller.settings import OPTIONS as CONTROLLER_OPTIONS
+from zonewise_scheduler.extender.settings import OPTIONS as EXTENDER_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from zonewise_common.service.options import Options
 
 NAME = "zonewise"
 _NOTES = """\
@@ -31,6 +36,8 @@ See what each zone has available:
 """
 _HASH = re.compile(r"-[0-9a-z]{10}$")
 """The hash that kustomize appends to the name of a generated ConfigMap."""
+_SETTINGS = {"agent": AGENT_OPTIONS, "scheduler": EXTENDER_OPTIONS, "queue": CONTROLLER_OPTIONS}
+"""The settings of each part's program."""
 OWN_IMAGES = ("zonewise", "zonewise-scheduler")
 
 
@@ -116,15 +123,31 @@ def write_values(parts: list[PartTemplate], registry: str = "") -> str:
 def schema(parts: list[PartTemplate]) -> dict[str, Any]:
     """Return the JSON schema of the values, which Helm validates: an unknown key is an error."""
     image = _closed({"repository": {"type": "string", "minLength": 1}, "tag": {"type": "string"}})
-    types = {"enabled": {"type": "boolean"}, "resources": {"type": "object"}, "settings": {"type": "object"}}
+    types = {"enabled": {"type": "boolean"}, "resources": {"type": "object"}}
     properties: dict[str, Any] = {"global": {"type": "object"}}  # reserved by Helm
     for item in parts:
         switches = {camel_case(component.name): {"type": "boolean"} for component in item.components}
-        named = types | {"components": _closed(switches)} | dict.fromkeys(item.images, image)
+        settings = _settings_schema(_SETTINGS[item.part.name])
+        named = types | {"settings": settings, "components": _closed(switches)} | dict.fromkeys(item.images, image)
         properties[item.part.name] = _closed(
             {key: {**named[key], "description": text} for key, _, text in _options(item)}
         )
     return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed(properties)}
+
+
+def _settings_schema(options: Options) -> dict[str, Any]:
+    """Return the schema of a settings file: an unknown key would stop each pod that starts with it.
+
+    Settings of a group may be nested, or have the group's name before a dot.
+    """
+    keys = sorted([*(option.key for option in options), *(option.key for option in options.file_options)])
+    groups: dict[str, dict[str, Any]] = {}
+    for key in keys:
+        group, dot, name = key.partition(".")
+        if dot:
+            groups.setdefault(group, {})[name] = {}
+    properties: dict[str, Any] = {key: {} for key in keys}
+    return _closed(properties | {group: _closed(names) for group, names in groups.items()})
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
