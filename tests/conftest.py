@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.profiles import PROFILE
 from support.programs import PROGRAMS, find_program, missing_program
 from support.sharing import SHARED_FIXTURES, end_unused
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 # no deadline for an example: a loaded machine is not a defect, and each test has its own timeout
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections import Counter
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.damage import DAMAGES, DELETE, Damage, Damaged, Recording
+from support.profiles import PROFILE
 from support.snapshots import files_of, snapshots
 from support.trees import server_tree
 from zonewise.machine.discover import Scan, Scanner
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SERVER = "generated server"
 MACHINES = [SERVER, *snapshots()]
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 EXAMPLES = {"long": 400, "random": 30}.get(PROFILE, 15)
 
 

@@ -86,8 +86,10 @@ class ModelCluster:
         return self.create(JOBS, NAMESPACE, name, metadata=metadata, spec=spec)
 
     def change(self, key: ObjectKey, patch: Json) -> None:
-        """Change an object as its user does."""
-        self._store(key, merge_patch(json_copy(self.get(key)), patch))
+        """Change an object as its user does. As on an API server, a patch without effect gives no new version."""
+        changed = merge_patch(json_copy(self.get(key)), patch)
+        if changed != self.get(key):
+            self._store(key, changed)
 
     def complete(self, key: ObjectKey) -> None:
         """End the run of a Job."""

@@ -12,6 +12,7 @@ import pytest
 from support.controller_stories import QUEUE, ControllerStory, annotate_first, kills
 from support.json_edits import without_absent_fields
 from support.model_cluster import NAMESPACE, ModelCluster
+from support.profiles import share
 from support.queue_stories import PREEMPTING, STORIES
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("clears_start_time", [True, False], ids=["since-1.36", "before"])
 @pytest.mark.parametrize("name", STORIES)
 def test_a_scenario_completes_wherever_the_controller_is_killed(name: str, clears_start_time: bool) -> None:
+    """Before 1.36, a stopped Job keeps its start time; by default, a third of the writes are tried with that."""
     play, spec = STORIES[name]
 
     def cluster() -> ModelCluster:
         return ModelCluster(clears_start_time=clears_start_time, **spec)
 
-    for writes in kills(play, cluster):
+    for writes in share(kills(play, cluster), 1 if clears_start_time else 3):
         play(ControllerStory(cluster(), writes))
 
 

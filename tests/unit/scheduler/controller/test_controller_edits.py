@@ -6,6 +6,7 @@ is free in the end. Pods take three steps to terminate; for as long, nothing els
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from support.controller_stories import ControllerStory
 from support.live_queue import LiveQueue
 from support.model_cluster import CREATED, NAMESPACE, QUEUE_LABEL, ModelCluster
+from support.profiles import share
 from support.queue_stories import PREEMPTING
 from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 LOW = ObjectKey(JOBS, NAMESPACE, "low")
+
+
+class NoEdit(Exception):
+    """The object already has the values of the edit, so the scenario would be that without an edit."""
 
 
 def suspend(story: ControllerStory) -> None:
@@ -151,13 +157,16 @@ WORKLOAD_EDITS: tuple[Callable[[ControllerStory], None], ...] = (
 
 
 def play(edit: Callable[[ControllerStory], None], at: int, kill_after: int | None = None) -> int:
-    """Run a preemption and a resumption with an edit before a write; return the number of writes."""
+    """Run a preemption and a resumption with an edit before a write; return the number of writes. Raises NoEdit."""
 
     def edit_once(story: ControllerStory, _write: Write, number: int) -> None:
         nonlocal at
         if number == at and LOW in story.cluster.objects:
             at = -1
+            before = story.cluster.listed()
             edit(story)
+            if story.cluster.listed() == before and kill_after is None:
+                raise NoEdit
 
     story = ControllerStory(ModelCluster(stop_steps=3, **PREEMPTING), kill_after, before_write=edit_once)
     cluster = story.cluster
@@ -203,7 +212,8 @@ def edited_away(story: ControllerStory) -> bool:
 @pytest.mark.parametrize("edit", [*JOB_EDITS, *WORKLOAD_EDITS], ids=lambda edit: edit.__name__)
 def test_an_edit_before_any_write_loses_neither_jobs_nor_quota(edit: Callable[[ControllerStory], None]) -> None:
     for at in range(play(edit, -1)):
-        play(edit, at)
+        with contextlib.suppress(NoEdit):
+            play(edit, at)
 
 
 def test_a_held_job_whose_workload_has_lost_its_admission_is_not_started(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,7 +238,8 @@ def test_a_held_job_whose_workload_has_lost_its_admission_is_not_started(caplog:
 def test_a_controller_that_is_killed_after_the_write_of_an_edited_object_loses_nothing(
     edit: Callable[[ControllerStory], None],
 ) -> None:
-    for at in range(play(edit, -1)):
+    """By default, half of the writes are tried with each edit, and all of them together."""
+    for at in share(range(play(edit, -1)), 2, first=JOB_EDITS.index(edit) % 2):
         play(edit, at, kill_after=at + 1)
 
 
