@@ -1,7 +1,8 @@
 """Published logs: every job waits exactly as long as in the experiment that produced the log.
 
 EASY, and EASY with shortest first (exact run times), of Gaussier, Glesser, Reis and Trystram, SC'15; the waits are
-field 3 of each log. A separate simulator computed the means of the other policies.
+field 3 of each log. A separate simulator computed the means of the other policies. Of CTC and SDSC, `make test-long`
+runs the simulations, which take a second each.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
 
 TRACES = PROJECT.parent / "shared" / "traces"
 KTH, KTH_EXACT, CURIE = "KTH-SP2.easy", "KTH-SP2.easy-sjbf-exact", "CEA-Curie-sample"
-LOGS = [KTH, "CTC-SP2.easy", "SDSC-SP2.easy", CURIE]
+CTC, SDSC = "CTC-SP2.easy", "SDSC-SP2.easy"
+LOGS = [KTH, CTC, SDSC, CURIE]
 SECONDS = {"min": 60, "h": 3600, "d": 86_400}
 
 pytestmark = pytest.mark.skipif(
     not TRACES.exists(), reason=f"the logs are not beside the project ({TRACES.name}/ is absent)"
+)
+
+
+each_log = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in {CTC, SDSC} else []) for name in LOGS]
 )
 
 
@@ -62,9 +69,9 @@ def test_logs_are_read_completely(name: str, jobs: int, processors: int) -> None
         (KTH, "easy", False),
         (KTH, "depth-1", False),
         (KTH_EXACT, "easy-sjbf", True),
-        ("CTC-SP2.easy", "easy", False),
-        ("CTC-SP2.easy-sjbf-exact", "easy-sjbf", True),
-        ("SDSC-SP2.easy", "easy", False),
+        pytest.param(CTC, "easy", False, marks=pytest.mark.long),
+        pytest.param("CTC-SP2.easy-sjbf-exact", "easy-sjbf", True, marks=pytest.mark.long),
+        pytest.param(SDSC, "easy", False, marks=pytest.mark.long),
     ],
 )
 def test_every_job_waits_as_long_as_in_the_published_experiment(name: str, policy: str, exact: bool) -> None:
@@ -93,7 +100,7 @@ def test_other_policies_reproduce_the_separate_simulator(
     assert found.utilisation[PROCESSORS] == pytest.approx(0.6856, abs=5e-4)
 
 
-@pytest.mark.parametrize("name", LOGS)
+@each_log
 def test_the_default_loses_nothing_to_greedy(name: str) -> None:
     """The bounds are in docs/concepts/default-policy.md; no policy much shortens the longest wait of Curie's sample."""
     default, greedy, easy = (summary(name, policy) for policy in (DEFAULT_POLICY, "greedy", "easy"))
@@ -118,7 +125,7 @@ def test_waits_are_those_of_the_guide(policy: str) -> None:
     assert waits == WAITS_BY_POLICY[policy]
 
 
-@pytest.mark.parametrize("name", LOGS)
+@each_log
 def test_waits_are_those_of_the_table_of_all_logs(name: str) -> None:
     policies = {"greedy": "greedy", "EASY": "easy", "default": DEFAULT_POLICY}
     rows = WAITS_BY_LOG[3 * LOGS.index(name) :][:3]
