@@ -1,4 +1,7 @@
-"""The Helm chart and install*.yaml: Helm renders the same objects from values as kustomize does from components."""
+"""The Helm chart and install*.yaml: Helm renders the same objects from values as kustomize does from components.
+
+`make test-long` runs the tests of the agent's part, for which kustomize runs ninety times.
+"""
 
 from __future__ import annotations
 
@@ -275,6 +278,7 @@ def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) ->
     assert merged == own | settings
 
 
+@pytest.mark.long
 def test_empty_values_win_over_those_of_the_manifests(chart_directory: Path) -> None:
     """Sprig's `merge` would treat "", 0 and false as absent; `mergeOverwrite` writes all values over its first map."""
     for part in PARTS:
@@ -287,7 +291,11 @@ def template_of(chart: Path, part: Part) -> str:
     return (chart / "templates" / f"{part.name}.yaml").read_text()
 
 
-@each_part
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, marks=[pytest.mark.long] if part.name == "agent" else []) for part in PARTS],
+    ids=[part.name for part in PARTS],
+)
 def test_definitions_outlive_the_release(part: Part) -> None:
     """Otherwise, `helm uninstall`, or an upgrade without the part, would delete every object of these kinds."""
     chart = chart_of(part)
@@ -297,6 +305,7 @@ def test_definitions_outlive_the_release(part: Part) -> None:
     assert [item["name"] for item in definitions if item["annotations"].get(RESOURCE_POLICY) != "keep"] == []
 
 
+@pytest.mark.long
 def test_the_chart_creates_its_namespace_without_the_agent(chart_directory: Path) -> None:
     """The other parts use the namespace, so `agent.enabled=false` neither omits nor deletes it."""
     agent, *_ = PARTS
@@ -304,6 +313,7 @@ def test_the_chart_creates_its_namespace_without_the_agent(chart_directory: Path
     assert "kind: Namespace\n" in template_of(chart_directory, agent)[:of_agent]
 
 
+@pytest.mark.long
 def test_a_release_in_the_chart_namespace_does_not_create_it(chart_directory: Path) -> None:
     """Helm has already created it, so `helm install --namespace zonewise --create-namespace` would fail."""
     for part in PARTS:
