@@ -47,7 +47,9 @@ KTH = TRACES / "KTH-SP2.easy.swf.gz"
 logs = pytest.mark.skipif(not TRACES.exists(), reason="no logs beside the project")
 
 
-@pytest.mark.parametrize("command", OUTPUTS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(each, marks=[pytest.mark.long] if "--advise" in each else []) for each in OUTPUTS]
+)
 def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs are equal line by line, except for the speed. If "..." omits lines, the shown parts occur in order."""
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.simulator.history import History
 
-SERVICE, LOAD, JOBS = 100.0, 6.0, 20_000
+SERVICE, LOAD, JOBS = 100.0, 6.0, 6_000
 """Mean run time of a job in seconds; mean number of busy servers; number of jobs in the random queue."""
 
 
