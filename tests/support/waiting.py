@@ -1,7 +1,7 @@
 """Waiting for other threads and processes.
 
 Each check costs CPU time on both sides, which a loaded machine lacks for the work itself. So the pause between two
-checks is a tenth of the time waited so far, within bounds.
+checks is a tenth of the time waited so far, within bounds. Waits for servers are mostly seconds long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE = 120.0
 programs."""
 
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.3
 """Seconds between two checks."""
 
 
