@@ -11,7 +11,7 @@ import pytest
 
 from support.kueue_beside import FINALIZER, LEASE_NAME, LEASES, lease, leave_admitted_job, renew, start_kueue
 from support.live_cluster import KUEUE, NAMESPACE, LiveCluster
-from support.live_clusters import real_cluster, simulated_cluster
+from support.live_clusters import CLUSTERS, real_cluster, simulated_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.kueue.managed_condition import MANAGED_BY_KUEUE
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
@@ -31,7 +31,7 @@ CONFIG_MAP = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CHECKPOINT}"
 Json = dict[str, Any]
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
     """Yield a cluster with a queue of 8 CPUs, a stopped Kueue, and its Job, which runs on 6 of the CPUs."""
     running: LiveCluster = request.getfixturevalue(f"{request.param}_cluster")

@@ -9,6 +9,7 @@ import pytest
 
 from support.http_requests import get
 from support.live_cluster import KUEUE, LiveCluster, real_live_cluster, simulated_live_cluster
+from support.live_clusters import CLUSTERS
 from support.waiting import eventually
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
 
@@ -22,7 +23,7 @@ QUEUE = f"{KUEUE}/clusterqueues/queue"
 LEFT = "zonewise.dev/left-to-kube-scheduler"
 
 
-@pytest.fixture(scope="module", params=["simulated", "real"])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def running_cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
     start = simulated_live_cluster if request.param == "simulated" else real_live_cluster
     with start(scheduled=False) as running:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.live_cluster import PODS, LiveCluster, real_live_cluster, simulated_live_cluster
-from support.live_clusters import cluster, real_cluster, simulated_cluster
+from support.live_clusters import IN_MEMORY, cluster, real_cluster, simulated_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
@@ -25,7 +25,10 @@ def nodes_of_active_pods(cluster: LiveCluster, job: str) -> list[str]:
     return sorted(pinned_node(pod) for pod in pods if not pod.is_terminated)
 
 
-@pytest.mark.parametrize("start", [simulated_live_cluster, real_live_cluster], ids=["simulated", "real"])
+@pytest.mark.parametrize(
+    "start",
+    [pytest.param(simulated_live_cluster, marks=IN_MEMORY, id="simulated"), pytest.param(real_live_cluster, id="real")],
+)
 def test_pods_that_wait_for_a_failed_node_are_replaced(
     start: Callable[..., AbstractContextManager[LiveCluster]],
 ) -> None:

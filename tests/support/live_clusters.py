@@ -3,6 +3,8 @@
 A test file imports the fixtures and names them in `__all__`:
 
     from support.live_clusters import cluster, real_cluster, simulated_cluster
+
+If the real programs are there, only `make test-long` runs the tests in memory too.
 """
 
 from __future__ import annotations
@@ -12,10 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.live_cluster import LiveCluster, real_live_cluster, simulated_live_cluster
+from support.programs import find_program
 from support.sharing import shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+IN_MEMORY = [pytest.mark.long] if all(map(find_program, ("etcd", "kube-apiserver", "kube-controller-manager"))) else []
+"""Marks of a test in memory that also runs on real servers."""
+CLUSTERS = [pytest.param("simulated", marks=IN_MEMORY), "real"]
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +39,9 @@ def real_cluster() -> LiveCluster:
     return shared("real_cluster", real_live_cluster)
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=CLUSTERS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
-    """Yield an empty cluster; each test runs once in memory and once on real servers."""
+    """Yield an empty cluster, in memory or on real servers."""
     live: LiveCluster = request.getfixturevalue(f"{request.param}_cluster")
     yield live
     live.clear()
