@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.e2e.hardware import MIB, Hardware
-from support.e2e.kubelet import DEADLINE, skip_reason
+from support.e2e.kubelet import skip_reason
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
@@ -19,6 +19,7 @@ from support.e2e.settings import Settings
 from support.e2e.truth import truth
 from support.kubelets import decode_pod_event
 from support.trees import GIB, Shape
+from support.waiting import PATIENCE
 from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.pods.watch import PodWatch
 from zonewise.usage.node_usage import KubeletNotReady
@@ -312,7 +313,7 @@ def test_events_of_pods() -> None:
 
 
 def until_event(events: queue.SimpleQueue[bytes], expected: tuple[str, str]) -> None:
-    while decode_pod_event(events.get(timeout=DEADLINE)) != expected:
+    while decode_pod_event(events.get(timeout=PATIENCE)) != expected:
         pass
 
 

@@ -25,14 +25,13 @@ import yaml
 from support.e2e.hardware import MOUNTED, TUNABLES
 from support.e2e.settings import Settings, configuration
 from support.programs import find_program, missing_program
+from support.waiting import PATIENCE, pause
 from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NODE = "node-1"
-DEADLINE = 30.0
-"""Seconds allowed for operations that take at most one second on an idle machine."""
 
 # Bind-mounts pairs of arguments up to "--", then executes the rest.
 _MOUNT_AND_RUN = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
@@ -165,7 +164,7 @@ class Kubelet:
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.directory / "pki" / "kubelet.crt"))
             context.check_hostname = False  # the certificate names the node, not the loopback address
-            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=context)
+            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=context)
         self._connection.request("GET", path)
         answer = self._connection.getresponse()
         content = answer.read()
@@ -179,12 +178,13 @@ class Kubelet:
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for a condition; fail with the end of the log on a timeout, or if the kubelet ends."""
-        deadline = time.monotonic() + DEADLINE
+        started = time.monotonic()
         while not holds():
             gone = self._process is None or self._process.poll() is not None
-            if gone or time.monotonic() > deadline:
+            waited = time.monotonic() - started
+            if gone or waited > PATIENCE:
                 raise AssertionError(f"kubelet {'gone' if gone else 'late'}: {what}\n{self.log[-6000:]}")
-            time.sleep(0.01)
+            pause(waited)
 
 
 def _accepts(endpoint: Path | int) -> bool:

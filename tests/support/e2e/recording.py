@@ -16,6 +16,7 @@ from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
 from support.e2e.settings import Settings
 from support.e2e.truth import Stock, Truth, truth, unzoned
 from support.snapshots import PROJECT
+from support.waiting import PATIENCE
 from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.cpu_manager_state import parse_cpu_manager_state
 from zonewise.kubelet.device_checkpoint import parse_device_checkpoint
@@ -127,7 +128,7 @@ def _ask(node: Node, method: str, answer: type[Message]) -> Object:
             request_serializer=bytes,
             response_deserializer=answer.FromString,
         )
-        return MessageToDict(call(b"", timeout=5), preserving_proto_field_name=True)
+        return MessageToDict(call(b"", timeout=PATIENCE), preserving_proto_field_name=True)
 
 
 def _file(node: Node, name: str) -> Any:

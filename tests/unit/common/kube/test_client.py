@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from support.kube_faults import ScriptedServer, give, pod, pods, refuse, watch_once
+from support.waiting import PATIENCE
 from zonewise_common.kube.client import Client, PatchKind
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import AlreadyExists, ApiError, BadResponse, Conflict, Gone
@@ -34,7 +35,7 @@ class Named(msgspec.Struct):
 @contextlib.contextmanager
 def serving(*responses: Answer) -> Generator[tuple[Client, ScriptedServer]]:
     with ScriptedServer(responses) as server:
-        client = Client(Config.from_url(server.url + "/behind/a/proxy/"), timeout=5)
+        client = Client(Config.from_url(server.url + "/behind/a/proxy/"), timeout=PATIENCE)
         yield client, server
         client.close()
 
