@@ -77,14 +77,12 @@ class FaultPublisher:
         *,
         taint: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
         """Set the node, and whether a failed device taints it."""
         self._client = client
         self._node = node
         self._taint = taint
         self._clock = clock
-        self._now = now
         self._conditions: tuple[Condition, ...] = ()
         self._conditions_at = -math.inf
         self._tainted: bool | None = None
@@ -142,7 +140,7 @@ class FaultPublisher:
         present = next((c for c in pod["status"].get("conditions") or () if c.get("type") == condition.type), None)
         if present is not None and _outranks(present, condition):
             return 0
-        entry = {**condition._asdict(), "lastTransitionTime": timestamp(self._now())}
+        entry = {**condition._asdict(), "lastTransitionTime": timestamp(utc_now())}
         # with the UID the patch fails if another pod now has the same name
         body: Object = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [entry]}}
         try:
@@ -178,7 +176,7 @@ class FaultPublisher:
     def _patch_conditions(self, node: Object, conditions: Sequence[Condition]) -> Object:
         """Write the conditions; return the resulting Node."""
         present = {entry["type"]: entry for entry in node.get("status", {}).get("conditions") or ()}
-        now = timestamp(self._now())
+        now = timestamp(utc_now())
         entries = [_entry(condition, present.get(condition.type), now) for condition in conditions]
         return self._client.patch(
             NODES, self._node, {"status": {"conditions": entries}}, kind=PatchKind.STRATEGIC, subresource="status",

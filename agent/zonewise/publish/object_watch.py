@@ -7,7 +7,6 @@ namespacedName). So even if 5,000 nodes watch, each write of an agent costs one 
 from __future__ import annotations
 
 import math
-import random
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,7 +47,6 @@ class ObjectWatch:
         changed: Callable[[], None],
         *,
         times: WatchTimes = WATCH_TIMES,
-        draw: Callable[[], float] = random.random,
     ) -> None:
         """Watch the object `name`. `changed` is called after each observation, in the watch's thread."""
         self._observation = NEVER_OBSERVED
@@ -57,7 +55,7 @@ class ObjectWatch:
         self._stopping = threading.Event()
         selection = Selection(field_selector=f"metadata.name={name}")
         self._reflector: Reflector[int] = Reflector(
-            client, resource, _version, self._observe, selection=selection, times=times, draw=draw
+            client, resource, _version, self._observe, selection=selection, times=times
         )
 
     @property

@@ -85,12 +85,10 @@ class EventSource:
         *,
         quiet: float = QUIET,
         max_burst: float = MAX_BURST,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watches = watches
         self._quiet = quiet
         self._max_burst = max_burst
-        self._clock = clock
         self._poll = select.poll()
         self._channels: dict[int, EventChannel] = {
             channel.fileno(): channel for channel in (watches, *channels) if channel.fileno() >= 0
@@ -102,14 +100,14 @@ class EventSource:
         """Return the reasons to scan again, gathered over a burst; no reason after the timeout in seconds. None waits
         forever.
         """
-        reasons = self._first(None if timeout is None else self._clock() + timeout)
-        return gather(reasons, self._ready, self._clock, self._quiet, self._max_burst) if reasons else frozenset()
+        reasons = self._first(None if timeout is None else time.monotonic() + timeout)
+        return gather(reasons, self._ready, time.monotonic, self._quiet, self._max_burst) if reasons else frozenset()
 
     def _first(self, deadline: float | None) -> set[Reason]:
         """Return the first reasons."""
         reasons = self._watches.settle() | self._ready(0)
         while not reasons:
-            left = None if deadline is None else deadline - self._clock()
+            left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 break
             if self._watches.polled:
