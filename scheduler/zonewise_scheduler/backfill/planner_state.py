@@ -169,7 +169,6 @@ def new_state(
     policy: BackfillPolicy,
     settings: QuotaSettings = DEFAULT_SETTINGS,
     local_queues: Iterable[LocalQueue] | None = None,
-    namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> PlannerState:
     """Return a state in which the workloads of the snapshot run; it owns the snapshot from now on.
 
@@ -184,7 +183,6 @@ def new_state(
         QueueRouter(local_queues),
         CohortIndex(snapshot),
         None if sharing is None else AdmissionFairSharing(sharing),
-        configuration=NO_CONFIGURATION._replace(namespaces=namespaces),
     )
     for name, workloads in snapshot.workloads_by_queue.items():
         spec = snapshot.cluster_queues[name].spec

@@ -36,7 +36,6 @@ def find_replacement_assignments(
     assignments: Mapping[str, TopologyAssignment],
     unhealthy_node: str,
     gates: TASFeatureGates = _DEFAULTS,
-    assumed_usage: TASUsage | None = None,
     groups: Mapping[str, str] = _NO_GROUPS,
 ) -> TASAssignments | TopologyAssignmentFailure:
     """Return the assignments, with the pods of an unhealthy node moved to other nodes, or why there are none.
@@ -47,7 +46,7 @@ def find_replacement_assignments(
     replaced like any pod set.
     """
     new_assignments: dict[str, TopologyAssignment] = {}
-    usage: TASUsage = assumed_usage or {}
+    usage: TASUsage = {}
     for pod_set in pod_sets:
         if pod_set.name not in assignments:
             continue

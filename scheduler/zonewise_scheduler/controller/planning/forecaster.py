@@ -95,8 +95,7 @@ def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> For
 class BasisCopier:
     """Copies the inputs of an increment, unless all sample paths are newer than the last change."""
 
-    def __init__(self, unchanged_period: float = UNCHANGED_PERIOD) -> None:
-        self._unchanged_period = unchanged_period
+    def __init__(self) -> None:
         self._applied = -1
         """Number of feed entries at the last copy; -1: none was made since this replica leads."""
         self._copied_at = 0.0
@@ -110,7 +109,7 @@ class BasisCopier:
         if not leads:
             self._applied = -1
             return NoBasis.NOT_LEADING
-        if feed.applied != self._applied or now - self._copied_at >= self._unchanged_period:
+        if feed.applied != self._applied or now - self._copied_at >= UNCHANGED_PERIOD:
             self._missing = SAMPLES
         if not self._missing:
             return NoBasis.UNCHANGED

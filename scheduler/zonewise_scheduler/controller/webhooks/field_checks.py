@@ -38,9 +38,9 @@ def problem(field: str, value: object, advice: str) -> str:
     return f"{field}: {abbreviated(value)} {advice}"
 
 
-def label_field(name: str, path: str = "metadata.") -> str:
+def label_field(name: str) -> str:
     """Return the name of a label as messages show it."""
-    return f"{path}labels[{name}]"
+    return f"metadata.labels[{name}]"
 
 
 def annotation_field(name: str, path: str = "metadata.") -> str:

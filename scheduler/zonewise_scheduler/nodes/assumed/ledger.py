@@ -49,8 +49,8 @@ class Ledger:
     times except stamps (types.py) come from the caller's clock, which must not go back.
     """
 
-    def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:
-        self._admit: Admit = lru_cache(maxsize=_CACHED_VERDICTS)(admit)
+    def __init__(self, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:
+        self._admit: Admit = lru_cache(maxsize=_CACHED_VERDICTS)(kubelet_admits)
         self._timeouts = timeouts
         self._node_ledgers: dict[str, NodeLedger] = {}
         self._pods: dict[str, PodState] = {}

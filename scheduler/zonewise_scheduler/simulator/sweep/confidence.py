@@ -33,14 +33,14 @@ def mean_interval(values: Sequence[float | None]) -> MeanInterval:
     return MeanInterval(fmean(known), t_quantile(len(known) - 1) * stdev(known) / sqrt(len(known)))
 
 
-def t_quantile(degrees: int, level: float = LEVEL) -> float:
-    """Return the bound that the absolute value of Student's t does not exceed with this probability."""
+def t_quantile(degrees: int) -> float:
+    """Return the bound that the absolute value of Student's t does not exceed with the probability LEVEL."""
     low, high = 0.0, 1.0
-    while _t_probability(high, degrees) < level:
+    while _t_probability(high, degrees) < LEVEL:
         high *= 2
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _t_probability(middle, degrees) < level else (low, middle)
+        low, high = (middle, high) if _t_probability(middle, degrees) < LEVEL else (low, middle)
     return high
 
 
