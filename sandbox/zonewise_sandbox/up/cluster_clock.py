@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_SPEED = 3600.0
 """An hour of the cluster per second. At higher speeds, decisions would take longer than the jobs that they concern."""
@@ -15,17 +11,10 @@ MAX_SPEED = 3600.0
 class ClusterClock:
     """Seconds since 1970, which start at the system's time and run `speed` times as fast; later steps are ignored."""
 
-    def __init__(
-        self,
-        speed: float = 1.0,
-        *,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, speed: float = 1.0) -> None:
         self.speed = speed
-        self._monotonic = monotonic
-        self._start, self._begin = now(), monotonic()
+        self._start, self._begin = time.time(), time.monotonic()
 
     def __call__(self) -> float:
         """Return the cluster's time."""
-        return self._start + (self._monotonic() - self._begin) * self.speed
+        return self._start + (time.monotonic() - self._begin) * self.speed
