@@ -10,6 +10,7 @@ from support.machines import ALL
 from support.manifests import (
     NAMESPACE,
     Object,
+    check_probes,
     combined,
     containers,
     mounts_of,
@@ -26,7 +27,6 @@ from zonewise.machine.files import MemoryFiles
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
 from zonewise.nfd.worker_config import parse_worker_config
 from zonewise.objects.labels import LabelConfig, machine_to_labels
-from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 
 KUBELET_PATHS = {f"/var/lib/kubelet/{name}" for name in ("pod-resources", "pods-api", "device-plugins")}
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules"} | KUBELET_PATHS
@@ -179,14 +179,7 @@ def test_the_probes(overlay: str) -> None:
     """Probes use endpoints without a token, over TLS exactly if the agent serves TLS."""
     for _, container in containers(objects(overlay)):
         scheme = "HTTPS" if parsed(container["args"]).tls_cert else "HTTP"
-        probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
-        assert {kind: probe["path"] for kind, probe in probes.items()} == {
-            "startup": "/healthz",
-            "liveness": "/healthz",
-            "readiness": "/readyz",
-        }
-        assert {probe["path"] for probe in probes.values()} == set(UNAUTHENTICATED_PATHS)
-        assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
+        check_probes(container, scheme)
 
 
 @each_overlay

@@ -16,6 +16,7 @@ from support.manifests import (
     MANIFESTS,
     NAMESPACE,
     Object,
+    check_probes,
     combined,
     components,
     kustomized,
@@ -28,7 +29,6 @@ from support.manifests import (
 )
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
-from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 from zonewise_common.service.tls import Certificates
 from zonewise_scheduler.extender.placing.placer import REASONS
 from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, ExtenderSettings, read_settings
@@ -260,15 +260,7 @@ def test_the_probes(overlay: str) -> None:
     """Probes use endpoints without a token, over TLS exactly if TLS is served."""
     manifests = objects(overlay)
     scheme = "HTTPS" if settings_of(manifests).tls_cert else "HTTP"
-    container = ours(manifests)
-    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
-    assert {kind: probe["path"] for kind, probe in probes.items()} == {
-        "startup": "/healthz",
-        "liveness": "/healthz",
-        "readiness": "/readyz",
-    }
-    assert {probe["path"] for probe in probes.values()} == set(UNAUTHENTICATED_PATHS)
-    assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
+    check_probes(ours(manifests), scheme)
 
 
 @each_overlay

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 GPU, NIC = "nvidia.com/gpu", "rdma/nic"
 STATIC: dict[str, Any] = {"cpu": "static", "memory": "Static"}
+STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 def node(

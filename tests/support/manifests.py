@@ -24,6 +24,7 @@ from support.snapshots import PROJECT
 from support.waiting import eventually
 from tools.chart.renderings import KUSTOMIZE_VARIABLES
 from zonewise.commands import agent
+from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 from zonewise_scheduler.commands import scheduler
 
 if TYPE_CHECKING:
@@ -105,6 +106,18 @@ def mounts_of(pod: Object, container: Object) -> dict[str, tuple[Object, Object]
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     assert set(volumes) == {mount["name"] for mount in container["volumeMounts"]}
     return {mount["mountPath"]: (mount, volumes[mount["name"]]) for mount in container["volumeMounts"]}
+
+
+def check_probes(container: Object, scheme: str) -> None:
+    """Check that the probes of a container use endpoints without a token, with the scheme."""
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {kind: probe["path"] for kind, probe in probes.items()} == {
+        "startup": "/healthz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert {probe["path"] for probe in probes.values()} == set(UNAUTHENTICATED_PATHS)
+    assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
 
 
 def parsed(arguments: list[str]) -> Namespace:

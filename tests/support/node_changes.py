@@ -7,12 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.fit_nodes import STATIC, container, node, pod
+from support.fit_nodes import STRICT, container, node, pod
 from support.reported_pods import key_of, running_node
 
 Json = dict[str, Any]
 
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 WIDE = pod(container(cpus=6, gib=4))
 """A pod of which a zone of 8 CPUs can hold one."""
 

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
 
 LEVELS = ("rack", HOSTNAME)
+RACK, HOST, ANY = (
+    PodSetTopologyRequest("rack"),
+    PodSetTopologyRequest(HOSTNAME),
+    PodSetTopologyRequest(unconstrained=True),
+)
 FLAVORS = (ResourceFlavor("all", topology_name="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology_name="racks"))
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fit_nodes import node
-from support.node_changes import CHANGES, STRICT, node_change, report_change
+from support.fit_nodes import STRICT, node
+from support.node_changes import CHANGES, node_change, report_change
 from support.queue_objects import planner_objects
 from support.reported_pods import key_of, running_node
 from support.tas_clusters import hosts_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.fit_nodes import node
-from support.node_changes import CHANGES, STRICT, WIDE, node_change
+from support.fit_nodes import STRICT, node
+from support.node_changes import CHANGES, WIDE, node_change
 from support.reported_pods import key_of, running_node
 from support.tas_clusters import FLAVORS, LEVELS, job, pods_of_shape
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor

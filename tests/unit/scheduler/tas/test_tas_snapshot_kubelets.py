@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import GPU, STATIC, admitted_in_sequence, container, node, pod
+from support.fit_nodes import GPU, STRICT, admitted_in_sequence, container, node, pod
 from support.tas_clusters import (
+    ANY,
     FLAVORS,
+    HOST,
+    RACK,
     Host,
     find_hosts,
     flavor_topologies,
@@ -35,12 +38,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
 
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
-RACK, HOST, ANY = (
-    PodSetTopologyRequest("rack"),
-    PodSetTopologyRequest(HOSTNAME),
-    PodSetTopologyRequest(unconstrained=True),
-)
 REQUESTS = st.sampled_from(
     [RACK, HOST, ANY, PodSetTopologyRequest(preferred="rack"), PodSetTopologyRequest(preferred=HOSTNAME)]
 )

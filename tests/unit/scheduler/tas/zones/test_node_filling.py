@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import STATIC, admitted_in_sequence, container, node, pod
+from support.fit_nodes import STRICT, admitted_in_sequence, container, node, pod
 from support.tas_clusters import (
+    ANY,
     find_hosts,
     job,
     placement_exists,
@@ -28,16 +29,6 @@ from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
-
-
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
-
-
-RACK, HOST, ANY = (
-    PodSetTopologyRequest("rack"),
-    PodSetTopologyRequest(HOSTNAME),
-    PodSetTopologyRequest(unconstrained=True),
-)
 
 
 def pods_by_zones(states: list[NodeState], hosts: dict[str, int], shape: PodShape) -> list[dict[int, int]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import kinds, pods
-from support.fit_nodes import STATIC, container, node, pod
+from support.fit_nodes import STRICT, container, node, pod
 from support.reported_pods import RunningNode, key_of, running_node, texts
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt.holdings import NODE, UNATTRIBUTED, Holdings, write_holdings
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.tas.zones.pod_allocation import PodSetKey
 
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 WIDE = pod(container(cpus=6, gib=4))
 """A pod; a zone of 8 CPUs holds one."""
 QUEUE: PodSetKey = ("ns/first", "main")

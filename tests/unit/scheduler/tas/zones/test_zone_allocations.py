@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import STATIC, container, node, pod
+from support.fit_nodes import STRICT, container, node, pod
 from support.tas_clusters import (
     find_hosts,
     job,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.quota.api.workload_types import Workload
-
-
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 WIDE = pod(container(cpus=6, gib=4))

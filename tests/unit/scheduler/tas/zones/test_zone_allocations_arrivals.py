@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import STATIC, container, node, pod
+from support.fit_nodes import STRICT, container, node, pod
 from support.tas_clusters import find_hosts, job, pods_of_shape, start, zoned_cluster
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods, TopologyPlacementFailure
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
-
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 class Arrivals:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from support.fit_nodes import STATIC, container, node, pod
+from support.fit_nodes import STRICT, container, node, pod
 from support.tas_clusters import (
     LEVELS,
     Host,
@@ -21,9 +19,6 @@ from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlaceme
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
-
-STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
-
 
 WIDE = pod(container(cpus=6, gib=4))
 """A pod; a zone of 8 CPUs holds one."""
