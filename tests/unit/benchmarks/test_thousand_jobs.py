@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.targets import Row
 
 
+@functools.cache
 def case(scale: float, speed: float) -> Case:
     return read_case(scaled_scenario(json.loads(SCENARIO.read_text()), scale, speed))
 
