@@ -50,10 +50,10 @@ test-quick: .venv/.dev ## Run the unit tests with one example of each property: 
 test: .venv/.dev ## Run all tests except the long ones
 	$(BIN)/pytest
 
-test-long: .venv/.dev ## Run the tests that take minutes: many more examples of damage
+test-long: .venv/.dev ## Run the tests that take minutes: much damage, more published logs, whole charts, queues in memory
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m long --timeout 1800
 
-test-random: .venv/.dev ## Run all tests except the long ones, with five times as many examples, all of them new
+test-random: .venv/.dev ## Run all tests except the long ones, with five times as many examples, all of them new, and each fault at each position
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
 test-mutants: .venv/.dev ## Mutate the code of admission, backfill and quota, and list the mutants that no unit test detects: hours, or SAMPLE=60 SEED=0 AREAS=quota SINCE=HEAD
