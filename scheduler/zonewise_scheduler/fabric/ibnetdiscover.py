@@ -8,6 +8,7 @@ one end, and is rejected: a part of a fabric would give wrong levels.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.fabric.host_names import host_of, is_aggregation_node
@@ -32,11 +33,19 @@ _IGNORED = ("", "Non-Chassis Nodes")
 MAX_GUID_DIGITS = 16
 
 
-class _Node(NamedTuple):
+@dataclass(slots=True)
+class _Node:
+    """A node of the fabric: a switch, an HCA or a router."""
+
     id: str
     """The letter of the kind and the GUID: "S-2c5eab0300b87b40"."""
     ports: int
     file: str
+    description: str
+    listed: int = 0
+    """Ports that have been read, as bits."""
+    leaves: frozenset[str] = frozenset()
+    """GUIDs of the switches of an HCA."""
 
 
 class _Where(NamedTuple):
@@ -47,11 +56,8 @@ class _Where(NamedTuple):
         return FabricError(f"{self.file}, line {self.line}: {message}")
 
 
-class _Half(NamedTuple):
-    """A link as the record of its first end describes it."""
-
-    peer: tuple[str, int]
-    where: _Where
+_Port = tuple[str, int]
+"""A node and the number of its port."""
 
 
 class _Dump:
@@ -59,14 +65,11 @@ class _Dump:
 
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {}
-        self.descriptions: dict[str, str] = {}
         self.links: set[tuple[str, str]] = set()
-        self.leaves: dict[str, set[str]] = {}
-        """Switches of each HCA."""
-        self._halves: dict[tuple[str, int], _Half] = {}
-        """Links of which one end has been read. Only links that are still open need memory."""
-        self._ports: dict[str, int] = {}
-        """Ports of each node that have been read, as bits."""
+        self._halves: dict[_Port, tuple[_Port, int]] = {}
+        """The other end and the line of each link of which this file has shown one end so far."""
+        self._leaves: dict[frozenset[str], frozenset[str]] = {}
+        """Each set of leaves once, because many HCAs have the same."""
 
     def start(self, match: re.Match[str], where: _Where) -> _Node:
         """Add a node. Its ports follow."""
@@ -75,13 +78,12 @@ class _Dump:
             raise where.error(f'{word} with the id "{letter}-{digits}"')
         name = f"{letter}-{digits.rjust(MAX_GUID_DIGITS, '0')}"
         known = self.nodes.get(name)
-        if known and (letter == "S" or known.file == where.file):
+        if known is None:
+            known = self.nodes[name] = _Node(name, int(ports), where.file, description)
+        elif letter == "S" or known.file == where.file:
             raise where.error(f"{name} is already described in {known.file}; pass each fabric only once")
-        self.nodes[name] = _Node(name, int(ports), where.file)
-        self.descriptions[name] = description
-        if letter == "H":
-            self.leaves.setdefault(name, set())
-        return self.nodes[name]
+        known.file = where.file
+        return known
 
     def connect(self, node: _Node, match: re.Match[str], where: _Where) -> None:
         """Add a port of a node, and its link if the other end is already known."""
@@ -90,41 +92,40 @@ class _Dump:
         peer = (f"{letter}-{digits.rjust(MAX_GUID_DIGITS, '0')}", int(peer_number))
         if not 1 <= port[1] <= node.ports:
             raise where.error(f"port {number} of {node.id}, which has {node.ports} ports")
-        ports = self._ports.get(node.id, 0)
-        if ports >> port[1] & 1:
+        if node.listed >> port[1] & 1:
             raise where.error(f"port {number} of {node.id} is listed twice")
-        self._ports[node.id] = ports | 1 << port[1]
+        node.listed |= 1 << port[1]
         half = self._halves.pop(peer, None)
         if half is None:
-            self._halves[port] = _Half(peer, where)
-        elif half.peer == port:
+            self._halves[port] = (peer, where.line)
+        elif half[0] == port:
             self._link(node.id, peer[0])
+            self._link(peer[0], node.id)
         else:
-            raise half.where.error(
-                f"port {peer[1]} of {peer[0]} is connected to {_port(half.peer)} here, and to {_port(port)} "
-                f"in line {where.line} of {where.file}"
+            raise where._replace(line=half[1]).error(
+                f"port {peer[1]} of {peer[0]} is connected to {_text(half[0])} here, and to {_text(port)} "
+                f"in line {where.line}"
             )
 
     def _link(self, one: str, two: str) -> None:
-        for near, far in ((one, two), (two, one)):
-            if near.startswith("H") and far.startswith("S"):
-                self.leaves[near].add(far)
-        if one.startswith("S") and two.startswith("S") and one != two:
-            self.links.add(link(one, two))
+        """Add a link in one of its directions."""
+        if not two.startswith("S") or one == two:
+            return
+        guid = two[2:]
+        if one.startswith("S"):
+            self.links.add(link(one[2:], guid))
+        elif one.startswith("H"):
+            leaves = self.nodes[one].leaves | {guid}
+            self.nodes[one].leaves = self._leaves.setdefault(leaves, leaves)
 
-    def end_of_file(self) -> None:
+    def end_of_file(self, file: str) -> None:
         """Raise FabricError for a link with one end."""
-        for port, half in self._halves.items():
-            peer = self.nodes.get(half.peer[0])
-            if peer is None:
-                raise half.where.error(
-                    f"port {port[1]} of {port[0]} is connected to {half.peer[0]}, which the file does not describe: "
-                    "the file is truncated"
-                )
-            raise half.where.error(
-                f"port {port[1]} of {port[0]} is connected to {_port(half.peer)}, which does not show this link: the "
-                "file is damaged"
-            )
+        for port, (peer, line) in self._halves.items():
+            if peer[0] in self.nodes:
+                problem = f"{_text(peer)}, which does not show this link: the file is damaged"
+            else:
+                problem = f"{peer[0]}, which the file does not describe: the file is truncated"
+            raise _Where(file, line).error(f"port {port[1]} of {port[0]} is connected to {problem}")
 
 
 def read_dumps(files: Iterable[tuple[str, NumberedLines]]) -> NetworkFabric:
@@ -135,7 +136,7 @@ def read_dumps(files: Iterable[tuple[str, NumberedLines]]) -> NetworkFabric:
     dump = _Dump()
     for name, lines in files:
         _read(dump, name, lines)
-        dump.end_of_file()
+        dump.end_of_file(name)
     return _fabric(dump)
 
 
@@ -159,18 +160,16 @@ def _read(dump: _Dump, name: str, lines: NumberedLines) -> None:
 
 
 def _fabric(dump: _Dump) -> NetworkFabric:
-    names = switch_names({node[2:]: dump.descriptions[node] for node in dump.nodes if node.startswith("S")})
+    names = switch_names({node.id[2:]: node.description for node in dump.nodes.values() if node.id.startswith("S")})
     hcas = (
-        Hca(node[2:], dump.descriptions[node], host_of(dump.descriptions[node]), frozenset(leaf[2:] for leaf in leaves))
-        for node, leaves in dump.leaves.items()
-        if not is_aggregation_node(dump.descriptions[node])
+        Hca(node.id[2:], node.description, host_of(node.description), node.leaves)
+        for node in dump.nodes.values()
+        if node.id.startswith("H") and not is_aggregation_node(node.description)
     )
     return NetworkFabric(
-        {guid: FabricSwitch(name) for guid, name in names.items()},
-        frozenset((one[2:], two[2:]) for one, two in dump.links),
-        tuple(sorted(hcas)),
+        {guid: FabricSwitch(name) for guid, name in names.items()}, frozenset(dump.links), tuple(sorted(hcas))
     )
 
 
-def _port(port: tuple[str, int]) -> str:
+def _text(port: _Port) -> str:
     return f"port {port[1]} of {port[0]}"

@@ -102,7 +102,7 @@ def changed(pattern: str, replacement: str) -> str:
         (changed(r"^\[2\]", "[129]"), r"a, line \d+: port 129 of S-\w{16}, which has 128 ports"),
         (changed(r"^\[2\]", "[0]"), r"a, line \d+: port 0 of S-\w{16}, which has 128 ports"),
         (changed(r"^\[2\]", "[x]"), r"a, line \d+: not a line of an ibnetdiscover dump: \"\[x\]"),
-        (changed(r'"\[1\]', '"[5]'), r"is connected to port 5 of \S+ here, and to port 1 of .* in line \d+ of a"),
+        (changed(r'"\[1\]', '"[5]'), r"is connected to port 5 of \S+ here, and to port 1 of .* in line \d+"),
         (changed(r"^Ca\t", "Switch\t"), r'a, line \d+: Switch with the id "H-\w{16}"'),
         (changed(r"^Ca\t", "CA\t"), r'a, line \d+: not a line of an ibnetdiscover dump: "CA '),
         (changed(r"^Switch.*\n", ""), r"a, line \d+: a port without the line of its node"),
