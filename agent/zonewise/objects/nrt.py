@@ -19,7 +19,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.objects.nrt_devices import gpu_zones, nic_zones
+from zonewise.objects.nrt_devices import gpu_zones, nic_zones, node_guids
 from zonewise.objects.nrt_fields import is_node_zone, numa_zone_name, numa_zone_type, omit_empty
 from zonewise.objects.nrt_processors import enclosing_package, l3_zones, package_zones, zone_cpu_attributes
 from zonewise.usage.types import Amount, ZoneUsage
@@ -191,6 +191,7 @@ Attribute = tuple[str, object]
 def machine_attributes(machine: Machine) -> Iterator[Attribute]:
     """Yield attributes that do not depend on the kubelet."""
     yield names.PROBLEMS, len(machine.problems)
+    yield names.NODE_GUIDS, node_guids(machine) or None
     if machine.cores:
         # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), the divisor for requests with full-pcpus-only
         yield names.THREADS_PER_CORE, sum(len(core.cpus) for core in machine.cores) // len(machine.cores)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zonewise.machine.physical_nics import physical_netdevs, virtual_functions
+from zonewise.machine.physical_nics import physical_netdevs, physical_rdma, virtual_functions
 from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
 from zonewise.objects.nrt_fields import numa_zone_name, omit_empty
 from zonewise_common.nrt import names
@@ -67,6 +67,13 @@ def nic_zones(machine: Machine, health: Mapping[str, str]) -> Iterator[Object]:
             (names.HEALTH, max((health[part] for part in parts if part in health), key=_has_failed, default=None)),
         ]
         yield _device(NIC, machine, address, zone, pairs, [])
+
+
+def node_guids(machine: Machine) -> str:
+    """Return the node GUIDs of the physical InfiniBand adapters, sorted and without colons; "" if there are none."""
+    devices = physical_rdma(machine)
+    guids = {device.node_guid for device in devices if any(port.link_layer == "InfiniBand" for port in device.ports)}
+    return ",".join(sorted(guid.replace(":", "") for guid in guids if guid))
 
 
 def _has_failed(health: str) -> bool:

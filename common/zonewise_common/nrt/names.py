@@ -42,6 +42,10 @@ USAGE_UNKNOWN = "unknown"
 PROBLEMS = "zonewise.dev/problems"
 """Number of damaged sources that discovery found."""
 
+NODE_GUIDS = "zonewise.dev/node-guids"
+"""Node GUIDs of the InfiniBand adapters, as a list of hexadecimal numbers. They identify the node in a dump of the
+fabric. Absent if there are none."""
+
 FINGERPRINT_OF_ALL_PODS = "zonewise.dev/pods-fingerprint-all"
 """Fingerprint of all pods, whatever nodeTopologyPodsFingerprint covers."""
 FINGERPRINT_OF_EXCLUSIVE_PODS = "zonewise.dev/pods-fingerprint-with-exclusive-resources"

@@ -8,7 +8,7 @@ from support.trees import Contents, line, server_tree
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 from zonewise.objects.nearest_nics import NearestNics, nearest_nics
-from zonewise.objects.nrt_devices import nic_zones
+from zonewise.objects.nrt_devices import nic_zones, node_guids
 from zonewise_common.nrt import names
 
 MACHINE = discover(MemoryFiles(server_tree().items()))
@@ -50,3 +50,20 @@ def test_the_nic_of_a_bmc_is_no_nic_for_workloads() -> None:
     assert {"bmc0", "ib1"} == {nic.name for nic in machine.nics}
     assert [zone["name"] for zone in nic_zones(machine, {})] == ["nic-0000-84-00-0"]
     assert nearest_nics(machine)["0000:13:00.0"] == NearestNics("SYS", ("0000:84:00.0",))
+
+
+def test_node_guids_are_those_of_infiniband() -> None:
+    """An Ethernet port has no place in a fabric, an unknown GUID is absent, and virtual functions belong to pods."""
+    device = next(device for device in MACHINE.infiniband if device.name == "mlx5_0")
+    assert device.node_guid is not None
+    guid = device.node_guid.replace(":", "")
+    ethernet = device._replace(ports=tuple(port._replace(link_layer="Ethernet") for port in device.ports))
+    infiniband = device._replace(ports=tuple(port._replace(link_layer="InfiniBand") for port in device.ports))
+    unknown = infiniband._replace(node_guid=None)
+    other = infiniband._replace(name="mlx5_9", node_guid="0000:0000:0000:0001")
+    assert node_guids(MACHINE._replace(infiniband=(infiniband, ethernet, unknown, other))) == f"0000000000000001,{guid}"
+    assert node_guids(MACHINE._replace(infiniband=(ethernet, unknown))) == ""
+    pci = tuple(
+        one._replace(physical_function="0000:14:00.1") if one.address == device.address else one for one in MACHINE.pci
+    )
+    assert node_guids(MACHINE._replace(infiniband=(infiniband,), pci=pci)) == ""

@@ -309,7 +309,7 @@ def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 @pytest.mark.parametrize(
     ("name", "kib"),
-    [("synthetic/hgx_h100", 12), ("synthetic/gb200", 8), ("hwloc/256ppc-8n8s4t", 30), ("hwloc/256ia64-64n2s2c", 160)],
+    [("synthetic/hgx_h100", 12), ("synthetic/gb200", 9), ("hwloc/256ppc-8n8s4t", 30), ("hwloc/256ia64-64n2s2c", 160)],
 )
 def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None:
     """The largest stay far below etcd's limit; a machine with 8 GPUs and as many NICs has 12 KB."""
