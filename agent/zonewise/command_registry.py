@@ -19,7 +19,7 @@ DEPRECATED = frozenset({"foretell"})
 GROUPS = {
     "this machine": ("show", "capture", "health", "rules"),
     "jobs": ("submit", "queue", "explain", "forecast", "hold", "release", "cancel"),
-    "cluster": ("check", "top", "fit", "page", "adopt"),
+    "cluster": ("check", "top", "fit", "page", "fabric", "adopt"),
     "simulation": ("up", "simulate"),
     "services, which the manifests run in a cluster": ("agent", "scheduler", "controller"),
     "shell": ("completion",),

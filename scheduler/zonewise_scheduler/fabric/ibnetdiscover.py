@@ -1,8 +1,8 @@
 """Reads the topology file of ibnetdiscover (rdma-core, infiniband-diags/man/ibnetdiscover.8.in.rst).
 
-Each node is a record: lines with GUIDs, a line with the type, the number of ports and the node description, and a line
-for each connected port. A link is in the records of both of its ends. So a truncated or edited file has a link with
-one end, and is rejected: a part of a fabric would give wrong levels.
+Each node is a record. It has lines with GUIDs, and one with the type, the number of ports and the node description. A
+line for each connected port follows. A link is in the records of both of its ends. So a truncated or edited file has a
+link with one end, and is rejected: a part of a fabric would give wrong levels.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fabric.text_lines import NumberedLines
 
 _GUIDS = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]+(?:\([0-9a-f]+\))?\s*(?:#.*)?")
-_NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,3})\s+"([SHR])-([0-9a-f]{1,16})"\s+#\s+"(.*)"[^"]*')
-_PORT = re.compile(
+_NODE_LINE = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,3})\s+"([SHR])-([0-9a-f]{1,16})"\s+#\s+"(.*)"[^"]*')
+_PORT_LINE = re.compile(
     r'\[(\d{1,3})\](?:\[ext \d+\])?(?:\([0-9a-f]+\))?\s+"([SHR])-([0-9a-f]{1,16})"\[(\d{1,3})\]'
     r"(?:\[ext \d+\])?\s*(?:\([0-9a-f]+\))?\s*(?:#.*)?"
 )
@@ -34,7 +34,7 @@ MAX_GUID_DIGITS = 16
 
 
 @dataclass(slots=True)
-class _Node:
+class _FabricNode:
     """A node of the fabric: a switch, an HCA or a router."""
 
     id: str
@@ -64,14 +64,14 @@ class _Dump:
     """The nodes and links of all files so far."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, _Node] = {}
+        self.nodes: dict[str, _FabricNode] = {}
         self.links: set[tuple[str, str]] = set()
         self._halves: dict[_Port, tuple[_Port, int]] = {}
         """The other end and the line of each link of which this file has shown one end so far."""
         self._leaves: dict[frozenset[str], frozenset[str]] = {}
         """Each set of leaves once, because many HCAs have the same."""
 
-    def start(self, match: re.Match[str], where: _Where) -> _Node:
+    def start(self, match: re.Match[str], where: _Where) -> _FabricNode:
         """Add a node. Its ports follow."""
         word, ports, letter, digits, description = match.groups()
         if _KINDS[word] != letter:
@@ -79,13 +79,13 @@ class _Dump:
         name = f"{letter}-{digits.rjust(MAX_GUID_DIGITS, '0')}"
         known = self.nodes.get(name)
         if known is None:
-            known = self.nodes[name] = _Node(name, int(ports), where.file, description)
+            known = self.nodes[name] = _FabricNode(name, int(ports), where.file, description)
         elif letter == "S" or known.file == where.file:
             raise where.error(f"{name} is already described in {known.file}; pass each fabric only once")
         known.file = where.file
         return known
 
-    def connect(self, node: _Node, match: re.Match[str], where: _Where) -> None:
+    def connect(self, node: _FabricNode, match: re.Match[str], where: _Where) -> None:
         """Add a port of a node, and its link if the other end is already known."""
         number, letter, digits, peer_number = match.groups()
         port = (node.id, int(number))
@@ -141,15 +141,15 @@ def read_dumps(files: Iterable[tuple[str, NumberedLines]]) -> NetworkFabric:
 
 
 def _read(dump: _Dump, name: str, lines: NumberedLines) -> None:
-    node: _Node | None = None
+    node: _FabricNode | None = None
     for number, text in lines:
         where = _Where(name, number)
         line = text.strip()
         if line in _IGNORED or line.startswith("#") or _GUIDS.fullmatch(line):
             node = None
-        elif match := _NODE.fullmatch(line):
+        elif match := _NODE_LINE.fullmatch(line):
             node = dump.start(match, where)
-        elif match := _PORT.fullmatch(line):
+        elif match := _PORT_LINE.fullmatch(line):
             if node is None:
                 raise where.error("a port without the line of its node")
             dump.connect(node, match, where)

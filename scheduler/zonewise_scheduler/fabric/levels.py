@@ -8,7 +8,7 @@ a level is defined by what connects the nodes, not by parents:
     last       domains that are connected at all, if links between switches of one tier connect more of them
 
 The tier of a switch is its distance from the nearest leaf, and that of a leaf is 0. A link within a tier counts only
-for the last level, so that the groups of a Dragonfly+ fabric and the switches of a torus remain separate below it.
+for the last level. So the groups of a Dragonfly+ fabric and the switches of a torus remain separate below it.
 
 The leaves of a domain may be in several components, such as the planes of its rails. Domains with the same set of
 components are one domain. A node with a cable or a name less than its neighbours has only a part of their set. A set
