@@ -60,23 +60,30 @@ class FabricLevels(NamedTuple):
 
 
 def fabric_levels(fabric: NetworkFabric, leaves_by_node: Mapping[str, frozenset[str]]) -> FabricLevels:
-    """Return the levels for the nodes with at least one leaf. Upper levels that connect nothing are left out."""
+    """Return the levels for the nodes with at least one leaf.
+
+    Upper levels that connect no leaves are left out. The number of levels depends only on the fabric, so a Topology
+    remains valid if nodes join the cluster.
+    """
     leaves_by_node = {node: leaves for node, leaves in leaves_by_node.items() if leaves}
     if not leaves_by_node:
         return FabricLevels(())
-    tiers = _tiers(fabric, {leaf for leaves in leaves_by_node.values() for leaf in leaves})
+    leaves = {leaf for hca in fabric.hcas for leaf in hca.leaves}
+    tiers = _tiers(fabric, leaves)
     components = Components({switch: (-tier, fabric.switches[switch].name) for switch, tier in tiers.items()})
-    domains = _merged((FabricDomain("", leaves, (node,)) for node, leaves in leaves_by_node.items()), components)
+    domains = _merged((FabricDomain("", own, (node,)) for node, own in leaves_by_node.items()), components)
     levels = [_named(domains, components, fabric)]
+    parts = [len(leaves)]
     for links in _links_by_level(fabric, tiers):
         for one, two in links:
             components.connect(one, two)
         domains = _merged(domains, components)
         levels.append(_named(domains, components, fabric))
-    while len(levels) > 1 and len(levels[-1]) == len(levels[-2]):
-        levels.pop()
+        parts.append(len(set(map(components.root, leaves))))
+    while len(parts) > 1 and parts[-1] == parts[-2]:
+        parts.pop()
     partial = (node for domain in levels[0] for node in domain.nodes if leaves_by_node[node] != domain.leaves)
-    return FabricLevels(tuple(levels), tuple(sorted(partial)), tuple(sorted(_mixed(levels[0]))))
+    return FabricLevels(tuple(levels[: len(parts)]), tuple(sorted(partial)), tuple(sorted(_mixed(levels[0]))))
 
 
 def _tiers(fabric: NetworkFabric, leaves: Iterable[str]) -> dict[str, int]:

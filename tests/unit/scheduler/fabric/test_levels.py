@@ -142,6 +142,17 @@ def test_fabrics_without_a_link_between_them() -> None:
     assert [len(level) for level in of(cabling([*tree.cables, *cables])).levels] == [4, 2]
 
 
+def test_the_number_of_levels_does_not_depend_on_the_nodes() -> None:
+    """A cluster may have nodes of one leaf only, and later others. Its Topology and its labels remain as they are."""
+    fabric = read(dump(fat_tree(pods=2, units=2, rails=2, hosts=2)))
+    leaves = match_hosts(fabric.hcas).leaves
+    result = fabric_levels(fabric, leaves)
+    for node in leaves:
+        alone = fabric_levels(fabric, {node: leaves[node]})
+        names = [next(domain.name for domain in level if node in domain.nodes) for level in result.levels]
+        assert [[domain.name for domain in level] for level in alone.levels] == [[name] for name in names]
+
+
 def test_no_node() -> None:
     """Switches alone have no levels."""
     assert of(cabling([("Sa", "Sb")])) == FabricLevels(())
