@@ -15,6 +15,8 @@ from zonewise_scheduler.admission.report.node_facts import with_node_facts
 from zonewise_scheduler.admission.report.node_report import read_nrt
 from zonewise_scheduler.admission.report.nrt_object import read_nrt_object
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_compute
+from zonewise_scheduler.fabric.node_labels import LABEL_PREFIX as FABRIC_LABEL_PREFIX
+from zonewise_scheduler.fabric.node_labels import MAX_LEVELS
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import kubelet_facts, read_node_info, with_name_label
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
@@ -44,9 +46,10 @@ _LEVELS = (
     "topology.k8s.aws/network-node-layer-3",
     "cloud.provider.com/topology-block",
     "cloud.provider.com/topology-rack",
+    *(f"{FABRIC_LABEL_PREFIX}{level}" for level in reversed(range(MAX_LEVELS))),
 )
 """Topology labels of nodes, widest level first: those of Kubernetes (k8s.io/api/core/v1 well_known_labels.go), Google,
-Amazon and Kueue's examples."""
+Amazon, Kueue's examples and `zonewise fabric`."""
 
 
 class _Node(NamedTuple):

@@ -469,6 +469,14 @@ def test_levels_are_labels_that_every_node_has() -> None:
     }
 
 
+def test_labels_of_the_fabric_are_levels() -> None:
+    """Those that `zonewise fabric` sets; the highest number is the widest level."""
+    labels = {f"zonewise.dev/fabric-tier-{level}": str(level) for level in range(3)}
+    assert fleet_from_reports(documents(report("a", labels=labels))).topologies == {
+        "nodes": (*reversed(labels), HOSTNAME)
+    }
+
+
 @pytest.mark.parametrize(
     ("damaged", "reported"),
     [
