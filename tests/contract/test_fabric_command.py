@@ -249,7 +249,8 @@ def test_a_fabric_without_a_node_of_the_cluster_changes_nothing(site: Site) -> N
     other = cabling([(hca("other", 0), "Sleaf")])
     status, out, err = site.run(other, "--apply", "--prune")
     assert (status, out) == (2, "")
-    assert "no node of the cluster is in the files, so nothing was changed" in err
+    assert "no node of the cluster has a link to a switch in the files; nothing was changed" in err
+    assert site.run(other, "-o", "yaml")[:2] == (2, "")
     assert site.labels("node-0-0-0") == {"node-0-0-0": ["leaf-0-0-0", "spine-0-0"]}
 
 

@@ -77,6 +77,8 @@ def run(arguments: Namespace) -> int:
         nodes, notes = read_labelled_nodes(session)
         result = _result(fabric, nodes, arguments)
         result = result._replace(notes=(*notes, *result.notes))
+        if not result.node_labels:
+            raise CommandError("no node of the cluster has a link to a switch in the files; nothing was changed")
         if changes_nodes:
             return _change(session, nodes, result, arguments)
     _print(arguments, result, {node.names.name: node.uid for node in nodes})
@@ -166,8 +168,6 @@ def _change(session: Session, nodes: Iterable[LabelledNode], result: _Result, ar
     from zonewise_scheduler.client.fabric_changes import apply_labels, apply_topology, label_changes, topology_change
     from zonewise_scheduler.client.fabric_objects import topology_object
 
-    if not result.node_labels:
-        raise CommandError("no node of the cluster is in the files, so nothing was changed")
     notes = list(result.notes)
     changes, unconfirmed = label_changes(nodes, result.node_labels, prune=arguments.prune)
     if unconfirmed:

@@ -97,5 +97,5 @@ def _pairs(where: str, line: str) -> dict[str, str]:
 
 def _sizes(where: str, text: str) -> list[int]:
     if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
-        raise FabricError(f"{where}: BlockSizes={text[:60]} is no list of numbers")
+        raise FabricError(f"{where}: BlockSizes {excerpt(text)} is no list of numbers")
     return [int(size) for size in text.split(",")]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_LINE = 1 << 20
 """Maximum bytes of a line. A line of topology.conf may list all nodes of a cluster."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SHOWN = 60
 
 
@@ -23,6 +24,7 @@ def numbered_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
+        line = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
         if len(line) > MAX_LINE:
             raise FabricError(f"{name}, line {number}: longer than {MAX_LINE} bytes: this is no text file")
         if b"\0" in line:

@@ -21,9 +21,18 @@ def read(*texts: str, topology: str = "") -> NetworkFabric:
     return read_fabric(files, topology)
 
 
-@pytest.mark.parametrize(("text", "hosts"), [(DUMP, 4), (CONF, 2), (YAML, 2), (YAML.replace("---\n", ""), 2)])
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        (DUMP, 4),
+        (CONF, 2),
+        (YAML, 2),
+        (YAML.replace("---\n", ""), 2),
+        ("\ufeff" + CONF[CONF.index("Switch") :].replace("\n", "\r\n"), 2),
+    ],
+)
 def test_each_kind(text: str, hosts: int) -> None:
-    """Comments may precede the first line."""
+    """Comments may precede the first line. An editor may have added a byte order mark and carriage returns."""
     assert len(read(text).hcas) == hosts
 
 

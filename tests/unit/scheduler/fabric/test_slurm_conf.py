@@ -84,7 +84,7 @@ def test_a_node_in_two_switches() -> None:
         ("RingName=r Nodes=n[1-4]\n", "line 1: topology/ring has no levels"),
         ("include other.conf\n", 'line 1: "include other.conf" is no KEY=VALUE'),
         ("SwitchName=a \\\n", "line 1: the file ends within a line that continues"),
-        ("BlockName=a Nodes=n1\nBlockSizes=4,x\n", "line 2: BlockSizes=4,x is no list of numbers"),
+        ("BlockName=a Nodes=n1\nBlockSizes=4,x\n", 'line 2: BlockSizes "4,x" is no list of numbers'),
         ("BlockName=a Nodes=n1\nBlockSizes=4,12\n", "line 2: block size 12 is not 4 times a power of two"),
         ("BlockName=a Nodes=n1\nBlockSizes=0\n", "line 2: block size 0 is not 0 times a power of two"),
     ],
