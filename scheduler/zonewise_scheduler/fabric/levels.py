@@ -136,20 +136,20 @@ def _merged(domains: Iterable[FabricDomain], components: Components) -> list[Fab
 def _targets(counts: Mapping[Key, int]) -> dict[Key, Key]:
     """Return for each set the one that it joins, or itself; `counts` is the number of nodes with exactly this set.
 
-    Each step leads to a set with more nodes, so it ends.
+    A set that another one joins does not join a third: it would be contained in it too, with more nodes.
     """
     holders: defaultdict[str, list[Key]] = defaultdict(list)
     for key in counts:
         for component in key:
             holders[component].append(key)
-    steps: dict[Key, Key] = {}
-    for key in sorted(counts, key=lambda key: -counts[key]):
+    targets: dict[Key, Key] = {}
+    for key in counts:
         rarest = min((holders[component] for component in key), key=len)
         larger = [other for other in rarest if counts[other] > counts[key] and key < other]
         most = max((counts[other] for other in larger), default=0)
         best = [other for other in larger if counts[other] == most]
-        steps[key] = steps[best[0]] if len(best) == 1 else key
-    return steps
+        targets[key] = best[0] if len(best) == 1 else key
+    return targets
 
 
 def _named(domains: Iterable[FabricDomain], components: Components, fabric: NetworkFabric) -> tuple[FabricDomain, ...]:

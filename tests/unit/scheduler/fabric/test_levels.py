@@ -95,6 +95,15 @@ def test_a_wrong_cable_separates_one_node_and_joins_nothing() -> None:
     assert result.mixed == ("node-0-0-1",)
 
 
+def test_the_larger_domain_has_the_name_of_the_switch() -> None:
+    """One wrong cable changes no label of the other nodes, even if its leaves come first in the alphabet."""
+    leaves = {"n1": ("b", "c"), "n2": ("b", "c"), "n3": ("b", "bb")}
+    cables = [(hca(node, i), f"S{leaf}") for node, names in leaves.items() for i, leaf in enumerate(names)]
+    [(name, nodes), (wrong, one)] = sizes(of(cabling(cables)))[0].items()
+    assert (name, nodes, one) == ("b", 2, 1)
+    assert wrong.startswith("b-")
+
+
 def test_a_host_of_two_leaves_does_not_join_them() -> None:
     """A storage server with a port on each leaf is in neither of their domains."""
     tree = fat_tree(units=2, hosts=3)
@@ -107,6 +116,22 @@ def test_a_part_of_two_equally_large_sets_belongs_to_neither() -> None:
     leaves = {"a1": "ab", "a2": "ab", "b1": "ac", "b2": "ac", "x": "a"}
     cables = [(hca(node, i), f"S{leaf}") for node, names in leaves.items() for i, leaf in enumerate(names)]
     assert parts(of(cabling(cables)))[0] == {frozenset({"a1", "a2"}), frozenset({"b1", "b2"}), frozenset({"x"})}
+
+
+def test_a_set_joins_only_one_with_more_nodes() -> None:
+    """Of two nodes, neither shows which of them lacks a cable. Of three, two do."""
+    cables = [(hca("x", 0), "Sa"), (hca("y", 0), "Sa"), (hca("y", 1), "Sb")]
+    assert parts(of(cabling(cables)))[0] == {frozenset({"x"}), frozenset({"y"})}
+    assert of(cabling(cables)).mixed == ("x", "y")
+    more = [(hca("z", 0), "Sa"), (hca("z", 1), "Sb")]
+    assert parts(of(cabling([*cables, *more])))[0] == {frozenset({"x", "y", "z"})}
+
+
+def test_small_and_large_parts_join_the_same_set() -> None:
+    """A node with one of three leaves, nodes with two of them, and those with all are one domain."""
+    leaves = {"x": "a", "y1": "ab", "y2": "ab", "z1": "abc", "z2": "abc", "z3": "abc"}
+    cables = [(hca(node, i), f"S{leaf}") for node, names in leaves.items() for i, leaf in enumerate(names)]
+    assert parts(of(cabling(cables)))[0] == {frozenset(leaves)}
 
 
 def test_a_host_on_a_spine_changes_nothing_for_the_others() -> None:
