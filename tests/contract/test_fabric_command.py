@@ -6,6 +6,7 @@ The labels are checked on the embedded API server, and on a real kube-apiserver 
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -19,6 +20,7 @@ from support.kubelets import short_directory
 from support.live_cluster import JOBS, KUEUE, QUEUE_LABEL, RUN_SECONDS, LiveCluster
 from support.live_queue import KUEUE_CRDS
 from support.queue_objects import cluster_queue_spec
+from support.snapshots import ABSENT, SNAPSHOTS
 from support.waiting import eventually
 from zonewise.cli import main
 from zonewise_common.kube.config import Config
@@ -36,6 +38,7 @@ NODES = "/api/v1/nodes"
 TOPOLOGIES = f"{KUEUE}/topologies"
 REPORTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 LEAF, SPINE = "zonewise.dev/fabric-tier-0", "zonewise.dev/fabric-tier-1"
+REAL = SNAPSHOTS / "ibnetdiscover/example.out"
 TREE = fat_tree(units=2, hosts=2)
 """The nodes node-0-0-0 and node-0-0-1 at leaf-0-0-0, and two others at leaf-0-1-0; one spine domain."""
 NAMES = ("node-0-0-0", "node-0-0-1", "node-0-1-0", "node-0-1-1")
@@ -262,20 +265,17 @@ def rails(node: int, leaf: str) -> list[tuple[str, str]]:
     return [(hca(f"node-{node}", rail), f"S{leaf}-{rail}") for rail in range(2)]
 
 
-def submit_gang(live: LiveCluster, name: str, pods: int) -> None:
-    """Create a Job whose pods need a whole node each, and one leaf together."""
-    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "8"}}}
+def gang(name: str, pods: int, cpus: int) -> Json:
+    """Return a Job whose pods need one leaf together."""
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(cpus)}}}
     annotations = {"kueue.x-k8s.io/podset-required-topology": LEAF, RUN_SECONDS: "3600"}
-    spec = {
-        "suspend": True,
-        "parallelism": pods,
-        "completions": pods,
-        "template": {
-            "metadata": {"annotations": annotations},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
-        },
+    template = {"metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {QUEUE_LABEL: "queue"}, "annotations": {RUN_SECONDS: "3600"}},
+        "spec": {"suspend": True, "parallelism": pods, "completions": pods, "template": template},
     }
-    live.api.post(JOBS, {"metadata": {"name": name, "labels": {QUEUE_LABEL: "queue"}}, "spec": spec}).ok()
 
 
 def test_the_queue_places_each_gang_in_one_leaf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,10 +296,28 @@ def test_the_queue_places_each_gang_in_one_leaf(tmp_path: Path, capsys: pytest.C
         live.create("clusterqueues", "ClusterQueue", "queue", cluster_queue_spec({"cpu": "100"}, "all", preemption={}))
         live.create("namespaces/default/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"})
         with live.controller():
-            submit_gang(live, "wide", 4)
-            for name in ("first", "second"):
-                submit_gang(live, name, 3)
+            for name, pods in (("wide", 4), ("first", 3), ("second", 3)):
+                live.api.post(JOBS, gang(name, pods, 8)).ok()
             eventually(lambda: all(len(live.running_pods(name)) == 3 for name in ("first", "second")))
             leaves = [{int(pod["spec"]["nodeName"][5:]) % 2 for pod in live.pods(name)} for name in ("first", "second")]
             assert sorted(leaves, key=min) == [{0}, {1}]
             assert live.is_held("wide")
+
+
+@pytest.mark.skipif(not REAL.exists(), reason=ABSENT)
+def test_the_simulator_reads_the_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A real cluster has racks of at most 18 nodes, so a gang of 18 whole nodes fits in one. A gang of 19 does not."""
+    assert main(["fabric", str(REAL), "-o", "labels"]) == 0
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    nodes: list[Json] = []
+    for name, *pairs in (line.split() for line in capsys.readouterr().out.splitlines()):
+        labels = {"kubernetes.io/hostname": name, **dict(pair.split("=") for pair in pairs)}
+        metadata = {"name": name, "labels": labels}
+        nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}})
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(nodes))
+    (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all([gang("rack", 18, 64), gang("wide", 19, 64)]))
+    assert main(["simulate", str(tmp_path / "jobs.yaml"), "--nodes", str(tmp_path / "nodes.yaml")]) == 0
+    said = capsys.readouterr()
+    assert re.search(r"^jobs done +1$", said.out, re.MULTILINE)
+    assert "job wide: " in said.err
+    assert "allows to fit only 18 out of 19 pod(s)" in said.err
