@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from zonewise_common.kube.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, WORKLOADS
+from zonewise_common.kube.resources import (
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    WORKLOADS,
+)
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node
-from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
+from zonewise_scheduler.nodes.devices.allocated_claims import decode_claim
+from zonewise_scheduler.nodes.devices.resource_slices import decode_slice
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
@@ -108,6 +116,8 @@ class LiveQueue:
             self.controller.observe_pod(key.namespace, key.name, None if obj is None else decode_observed_pod(raw))
         elif key.resource == RESOURCE_SLICES:
             self.controller.observe_slice(key.name, None if obj is None else decode_slice(raw))
+        elif key.resource == RESOURCE_CLAIMS:
+            self.controller.observe_claim(key.namespace, key.name, None if obj is None else decode_claim(raw))
         else:
             self.controller.observe(key, obj, self._now())
 

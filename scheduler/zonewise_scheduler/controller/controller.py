@@ -54,13 +54,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.node_view import NodeRevisions
-    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
     from zonewise_scheduler.controller.pods.pod_rejections import PodRejection
     from zonewise_scheduler.controller.types import Json, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
+    from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
+    from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice
 
 log = logging.getLogger(__name__)
 
@@ -187,9 +188,13 @@ class QueueController:
         """Record a ResourceSlice; None: it was deleted."""
         self._nodes.observe_slice(name, new)
 
+    def observe_claim(self, namespace: str, name: str, claim: AllocatedClaim | None) -> None:
+        """Record a ResourceClaim; None: it was deleted."""
+        self._nodes.observe_claim(namespace, name, claim)
+
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         """Record a pod; None: it was deleted."""
-        before = self._nodes.tracker.observe_pod(namespace, name, None if pod is None else pod.tracked)
+        before = self._nodes.observe_pod(namespace, name, None if pod is None else pod.tracked)
         tracked = before if pod is None else pod.tracked  # a deleted pod may be the last one for which its job waits
         is_rejected = self._pods.observe(namespace, name, None if pod is None else pod.managed)
         self._pods.binder.set_terms(f"{namespace}/{name}", () if pod is None else pod.anti_affinity)

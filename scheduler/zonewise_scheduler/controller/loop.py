@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.forecast_history import ForecastHistory
     from zonewise_scheduler.controller.controller import QueueController
-    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.status.reporter import StatusReporter
     from zonewise_scheduler.controller.types import Json, ObjectKey, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
+    from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
+    from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,14 @@ class SliceObservation(NamedTuple):
     slice: ResourceSlice | None
 
 
+class ClaimObservation(NamedTuple):
+    """A ResourceClaim from a watch; None: it was deleted."""
+
+    namespace: str
+    name: str
+    claim: AllocatedClaim | None
+
+
 class PodObservation(NamedTuple):
     """A pod from a watch; None: it was deleted."""
 
@@ -122,6 +131,7 @@ Message = (
     | NodeObservation
     | ReportObservation
     | SliceObservation
+    | ClaimObservation
     | PodObservation
     | WriteEnded
     | WriteDelayed
@@ -215,7 +225,7 @@ class ControllerLoop:
     def _handle(self, message: Message | None) -> None:
         try:
             match message:
-                case Observation() | Listing() | SliceObservation():
+                case Observation() | Listing() | SliceObservation() | ClaimObservation():
                     self._observe(message)
                 case PodObservation(namespace, name, pod):
                     self._controller.observe_pod(namespace, name, pod)
@@ -239,11 +249,13 @@ class ControllerLoop:
         if self._reporter is not None and message.forecasts is not None:
             self._reporter.history = message.forecasts
 
-    def _observe(self, message: Observation | Listing | SliceObservation) -> None:
+    def _observe(self, message: Observation | Listing | SliceObservation | ClaimObservation) -> None:
         if isinstance(message, Observation):
             self._controller.observe(message.key, message.obj, self._clock())
         elif isinstance(message, SliceObservation):
             self._controller.observe_slice(message.name, message.slice)
+        elif isinstance(message, ClaimObservation):
+            self._controller.observe_claim(message.namespace, message.name, message.claim)
         else:
             self._controller.end_listing(message.resource, message.version, self._clock())
 

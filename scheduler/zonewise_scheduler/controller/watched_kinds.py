@@ -13,12 +13,14 @@ from zonewise_common.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     PODS,
+    RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     WORKLOADS,
 )
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.informers import WatchedKind, watched_objects
 from zonewise_scheduler.controller.loop import (
+    ClaimObservation,
     Listing,
     NodeObservation,
     Observation,
@@ -28,10 +30,11 @@ from zonewise_scheduler.controller.loop import (
 )
 from zonewise_scheduler.controller.nodes.group_members import decode_group
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_report
-from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
 from zonewise_scheduler.controller.observed_pod import decode_observed_pod
 from zonewise_scheduler.controller.planning.configuration import OPTIONAL_RESOURCES, RESOURCES
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
+from zonewise_scheduler.nodes.devices.allocated_claims import decode_claim
+from zonewise_scheduler.nodes.devices.resource_slices import decode_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,11 +42,12 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.loop import Message
-    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
     from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
+    from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
+    from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice
 
 
 _OLDER = {IN_TREE_POD_GROUPS: (ALPHA_POD_GROUPS,)}
@@ -104,6 +108,7 @@ def watched_kinds(
             *objects_of(*jobs, *GROUP_RESOURCES, *OPTIONAL_RESOURCES, *PROVISIONING_KINDS),
             reports,
             _slices(put),
+            _claims(put),
             feature_groups,
         ],
     )
@@ -118,3 +123,11 @@ def _slices(put: Callable[[Message], object]) -> WatchedKind:
         put(Listing(RESOURCE_SLICES, version))
 
     return WatchedKind(RESOURCE_SLICES, decode_slice, put_slice, put_listing)
+
+
+def _claims(put: Callable[[Message], object]) -> WatchedKind:
+    def put_claim(old: AllocatedClaim | None, new: AllocatedClaim | None) -> None:
+        if (observed := new or old) is not None:
+            put(ClaimObservation(observed.namespace, observed.name, new))
+
+    return WatchedKind(RESOURCE_CLAIMS, decode_claim, put_claim)

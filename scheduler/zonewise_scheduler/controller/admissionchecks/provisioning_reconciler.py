@@ -22,7 +22,7 @@ from zonewise_scheduler.controller.admissionchecks.provisioning_request import P
 from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.types import Verb
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
-from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
+from zonewise_scheduler.quota.api.pod_defaults import with_pod_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

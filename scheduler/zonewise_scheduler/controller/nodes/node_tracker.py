@@ -133,6 +133,27 @@ class NodeTracker:
         """Return the pods of a workload that are bound and have not finished."""
         return [pod for key in self._pods_by_workload.get(workload, ()) if (pod := self._pods[key]).node]
 
+    def find_pod(self, namespace: str, name: str) -> TrackedPod | None:
+        """Return an active pod that is bound or belongs to a workload; None: there is none."""
+        return self._pods.get((namespace, name))
+
+    def pods_of(self, workload: str) -> Iterable[tuple[str, str]]:
+        """Return the namespaces and names of the active pods of a workload."""
+        return self._pods_by_workload.get(workload, ())
+
+    def counted_amounts(self, pod: TrackedPod) -> Mapping[str, int]:
+        """Return what counts for a bound pod on its node, by resource.
+
+        It is what the pod requests, or what the planner counts for the pods of its pod set.
+        """
+        placement = self._placements.get(pod.workload)
+        requests = dict(amounts_by_resource(pod.requests or NO_RESOURCES))
+        pod_set = None if placement is None else placed_pod_set(placement.nodes, pod.pod_set, pod.node)
+        if placement is None or pod_set is None:
+            return requests
+        planned = placement.requests.get(pod_set, {})
+        return {name: max(requests.get(name, 0), planned.get(name, 0)) for name in {*requests, *planned}}
+
     def take_changes(self) -> list[Json]:
         """Return the changes since the last call, one per node, sorted by name."""
         changes: dict[str, Json] = {}

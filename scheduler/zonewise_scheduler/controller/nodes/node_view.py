@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.nodes.held_devices import HeldDevices
 from zonewise_scheduler.controller.nodes.idle_nodes import IdleNodes
 from zonewise_scheduler.controller.nodes.node_failures import closes_at, find_node_failures, tolerates_taints
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import PlacedPodSets, placement_of
-from zonewise_scheduler.controller.nodes.provided_devices import ProvidedDevices
+from zonewise_scheduler.nodes.devices.provided_devices import ProvidedDevices, with_devices
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource
-    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
+    from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
+    from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource
+    from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -59,6 +61,7 @@ class NodeView:
         self._hostnames: dict[str, str] = {}
         self._nodes: dict[str, TrackedNode] = {}
         self._devices = ProvidedDevices()
+        self._held_devices = HeldDevices(self.tracker)
         self._contents_with_devices: dict[str, str] = {}
         """Contents of the nodes that provide devices of DeviceClasses, as the planner is fed them."""
         self._stale: set[str] | None = set()
@@ -100,6 +103,17 @@ class NodeView:
         """Set the resources of all DeviceClasses."""
         if self._devices.set_resources(resources):
             self._stale = None
+            self._held_devices.mark_all()
+
+    def observe_claim(self, namespace: str, name: str, claim: AllocatedClaim | None) -> None:
+        """Record a ResourceClaim; None: it was deleted."""
+        self._held_devices.observe_claim(namespace, name, claim)
+
+    def observe_pod(self, namespace: str, name: str, pod: TrackedPod | None) -> TrackedPod | None:
+        """Record a pod; None: it was deleted. Return its previous active state, as NodeTracker does."""
+        before = self.tracker.observe_pod(namespace, name, pod)
+        self._held_devices.mark_pod(namespace, name)
+        return before
 
     def observe_slice(self, name: str, new: ResourceSlice | None) -> None:
         """Record a ResourceSlice; None: it was deleted."""
@@ -115,12 +129,20 @@ class NodeView:
             self._stale = None
 
     def _count_devices(self, name: str) -> None:
-        node = self._nodes[name]
-        with_devices = self._devices.with_devices(node)
-        if with_devices is node:
-            self._contents_with_devices.pop(name, None)
-        else:
-            self._contents_with_devices[name] = with_devices.content
+        """Store the content of a node with its devices. An invalid amount or slice leaves the node as it is."""
+        self._contents_with_devices.pop(name, None)
+        content = self._nodes[name].content
+        if not self._devices.may_provide(name):
+            return
+        obj = _OBJECT.decode(content)
+        try:
+            counts = self._devices.counts(name, obj["metadata"]["labels"], self._held_devices.held)
+            counted = self._held_devices.counted(name)
+            with_them = with_devices(obj, {each: count + counted.get(each, 0) for each, count in counts.items()})
+        except ValueError:  # the API server accepts no such slice
+            return
+        if with_them is not obj:
+            self._contents_with_devices[name] = msgspec.json.encode(with_them).decode()
 
     def _track(self, name: str) -> None:
         node, content = self._nodes[name], self._contents_with_devices.get(name)
@@ -128,7 +150,10 @@ class NodeView:
 
     def _refresh_devices(self) -> None:
         """Count the devices of the nodes again for which they may have changed."""
+        pools, nodes = self._held_devices.update(self._devices.resources)
         stale, self._stale = self._stale, set()
+        if stale is not None:
+            stale = stale.union(nodes, *map(self._devices.nodes_of, pools))
         for name in self._nodes if stale is None else stale & self._nodes.keys():
             before = self._contents_with_devices.get(name)
             self._count_devices(name)
@@ -145,6 +170,7 @@ class NodeView:
         if previous != hostname and not {previous, hostname} <= {name, None}:
             for key, placement in self._placed.items():
                 self.tracker.set_placement(key, self._by_name(placement))
+            self._held_devices.mark_all()
 
     def _by_name(self, placement: PlacedPodSets) -> PlacedPodSets:
         """Return a placement with the names of its nodes. A hostname that belongs to no node is used as the name."""
@@ -182,6 +208,8 @@ class NodeView:
         """Record where the pods of a workload are placed; None: it no longer has quota."""
         placement = None if workload is None else placement_of(workload)
         self.tracker.set_placement(key, None if placement is None else self._by_name(placement))
+        for pod in self.tracker.pods_of(key):
+            self._held_devices.mark_pod(*pod)
         if placement is None:
             self._idle_nodes.forget(key, self._placed.pop(key, PlacedPodSets({})).nodes.keys())
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
-    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+    from zonewise_scheduler.quota.api.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
 

@@ -25,11 +25,11 @@ from zonewise_common.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from zonewise_scheduler.controller.cluster_cache import object_version, observed_labels, uid_of
-from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource, device_resources
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
-from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
+from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource, device_resources
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
+from zonewise_scheduler.quota.api.pod_defaults import PodDefaults, runtime_class_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

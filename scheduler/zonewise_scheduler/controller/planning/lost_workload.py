@@ -31,13 +31,13 @@ from zonewise_scheduler.admission.resource_names import CPU
 from zonewise_scheduler.controller.jobs.injected import read_injected, without_injected
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import api_time
-from zonewise_scheduler.controller.workloads.device_requests import claimed_devices
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
 from zonewise_scheduler.controller.workloads.noted_admission import pod_set_assignment, read_noted_admission
-from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, with_claimed_devices
 from zonewise_scheduler.quota.api.amount import from_thousandths
+from zonewise_scheduler.quota.api.device_requests import claimed_devices
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.pod_defaults import with_pod_defaults
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.workloads.noted_admission import NotedAdmission
-    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+    from zonewise_scheduler.quota.api.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings

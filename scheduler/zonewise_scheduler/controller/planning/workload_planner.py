@@ -20,13 +20,13 @@ from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
-from zonewise_scheduler.controller.workloads.pod_defaults import (
+from zonewise_scheduler.controller.workloads.status import has_quota
+from zonewise_scheduler.quota.api.pod_defaults import (
     NO_POD_DEFAULTS,
     changed_namespaces,
     check_pods,
     with_pod_defaults,
 )
-from zonewise_scheduler.controller.workloads.status import has_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
     from zonewise_scheduler.controller.planning.intents import Intent
     from zonewise_scheduler.controller.types import Json
-    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+    from zonewise_scheduler.quota.api.pod_defaults import PodDefaults
 
 log = logging.getLogger(__name__)
 

@@ -30,9 +30,9 @@ from zonewise_scheduler.controller.readapi.query_parameters import read_paramete
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
-from zonewise_scheduler.controller.workloads.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
+from zonewise_scheduler.quota.api.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.planning.forecaster import ForecastBasis
     from zonewise_scheduler.controller.status.reporter import StatusReporter
     from zonewise_scheduler.controller.types import Json
-    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+    from zonewise_scheduler.quota.api.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.resource_settings import ResourceSettings
     from zonewise_scheduler.quota.api.workload_types import Workload
 

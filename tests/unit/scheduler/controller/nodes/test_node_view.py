@@ -15,16 +15,16 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
-from zonewise_scheduler.controller.nodes.provided_devices import DeviceResource
-from zonewise_scheduler.controller.nodes.resource_slices import decode_slice
+from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource
+from zonewise_scheduler.nodes.devices.resource_slices import decode_slice
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice
     from zonewise_scheduler.controller.nodes.types import TrackedNode
+    from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice
 
 
 Json = dict[str, Any]

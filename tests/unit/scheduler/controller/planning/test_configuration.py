@@ -21,10 +21,10 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
 from zonewise_scheduler.controller.types import ObjectKey
-from zonewise_scheduler.controller.workloads.pod_defaults import RuntimeClassDefaults
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
+from zonewise_scheduler.quota.api.pod_defaults import RuntimeClassDefaults
 
 Json = dict[str, Any]
 

@@ -16,8 +16,8 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
 from zonewise_scheduler.controller.pods.managed_pod import ManagedPod, read_managed_pod
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION
-from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from zonewise_scheduler.nodes.node.pod_requests import pod_requests
+from zonewise_scheduler.quota.api.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.resource_settings import parse_resource_settings
 from zonewise_scheduler.quota.api.workload_reader import read_workload

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.controller.nodes.provided_devices import (
+from zonewise_scheduler.nodes.devices.provided_devices import (
     UNLIMITED,
     DeviceResource,
     ProvidedDevices,
     device_resources,
+    with_devices,
 )
-from zonewise_scheduler.controller.nodes.resource_slices import ResourceSlice, decode_slice
-from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode
+from zonewise_scheduler.nodes.devices.resource_slices import ResourceSlice, decode_slice
 
 Json = dict[str, Any]
 
@@ -38,7 +38,11 @@ def new_slice(name: str, node: str, *devices: Json, pool: str = "", generation: 
 
 
 def provided(
-    *slices: ResourceSlice, node: str = "n", classes: tuple[Json, ...] = (device_class(),), resource: str = RESOURCE
+    *slices: ResourceSlice,
+    node: str = "n",
+    classes: tuple[Json, ...] = (device_class(),),
+    resource: str = RESOURCE,
+    held: dict[tuple[str, str], set[str]] | None = None,
 ) -> int:
     """Return the number of devices of a node in rack a."""
     devices = ProvidedDevices()
@@ -46,13 +50,20 @@ def provided(
     devices.end_listing()
     for each in slices:
         devices.observe_slice(each.name, each)
-    return count(devices, node, resource)
+    return count(devices, node, resource, held)
 
 
-def count(devices: ProvidedDevices, node: str = "n", resource: str = RESOURCE, **allocatable: str) -> int:
-    obj = {"metadata": {"name": node, "labels": {"rack": "a"}}, "status": {"allocatable": allocatable}}
-    tracked = TrackedNode(node, json.dumps(obj), NodeHealth(True, 0.0), node)
-    after = json.loads(devices.with_devices(tracked).content)
+def count(
+    devices: ProvidedDevices,
+    node: str = "n",
+    resource: str = RESOURCE,
+    held: dict[tuple[str, str], set[str]] | None = None,
+    **allocatable: str,
+) -> int:
+    obj = {"metadata": {"name": node}, "status": {"allocatable": allocatable}}
+    if not devices.may_provide(node):
+        return 0
+    after = with_devices(obj, devices.counts(node, {"rack": "a"}, held or {}))
     return int(after["status"]["allocatable"].get(resource, 0))
 
 
@@ -88,6 +99,23 @@ def test_devices_that_several_nodes_can_use_count_for_each() -> None:
     own = [{"nodeName": "n"}, {"allNodes": True}, {"nodeName": "m"}]
     assert provided(shared) == provided(shared, node="m") == 2
     assert provided(new_slice("s", "", *own, pool="p", perDeviceNodeSelection=True)) == 2
+
+
+def test_devices_that_claims_hold_do_not_count() -> None:
+    """Devices of slices that several nodes can use count, even if a claim holds them."""
+    slices = new_slice("s", "n", {}, {}, {}, pool="p"), new_slice("t", "", {}, pool="q", allNodes=True)
+    held = {(DRIVER, "p"): {"s-0", "s-2", "gone"}, (DRIVER, "q"): {"t-0"}, ("b.io", "p"): {"s-1"}}
+    assert provided(*slices, held=held) == 2
+    assert provided(*slices, resource="deviceclass.resource.kubernetes.io/c", held=held) == 2
+
+
+def test_a_held_partition_takes_its_counters() -> None:
+    consumers = [
+        {"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": n})}]} for n in (7, 4, 1, 1, 1, 1)
+    ]
+    declared = [{"name": "gpu", "counters": counters({"slices": 7})}]
+    slices = new_slice("s", "n", *consumers, pool="p"), new_slice("t", "n", sharedCounters=declared, pool="p")
+    assert [provided(*slices, held={(DRIVER, "p"): {f"s-{i}"}}) for i in range(3)] == [0, 3, 5]
 
 
 def test_any_number_of_claims_can_share_some_devices() -> None:
@@ -190,11 +218,13 @@ def test_no_more_devices_can_be_allocated_than_count(
         {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": 4}]}]}},
     ],
 )
-def test_an_invalid_slice_leaves_its_nodes_without_devices(spec: Json) -> None:
+def test_an_invalid_slice_is_an_error_for_its_nodes(spec: Json) -> None:
     consumed = {"consumesCounters": [{"counterSet": "gpu", "counters": counters({"slices": 1})}]}
     slices = new_slice("s", "n", consumed), new_slice("t", "", pool="n", **spec), new_slice("u", "m", {})
-    assert provided(*slices) == 0
-    assert provided(*slices, node="m") == (0 if "nodeSelector" in spec else 1)
+    with pytest.raises(ValueError, match=r"quantity|nodeSelectorTerms"):
+        provided(*slices)
+    if "nodeSelector" not in spec:
+        assert provided(*slices, node="m") == 1
 
 
 def test_partitions_of_a_device_share_its_counters() -> None:

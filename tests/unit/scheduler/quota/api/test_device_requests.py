@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.workloads.device_requests import check_device_requests, with_device_requests
+from zonewise_scheduler.quota.api.device_requests import check_device_requests, with_device_requests
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]

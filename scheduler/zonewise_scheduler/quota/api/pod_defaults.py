@@ -19,14 +19,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
-from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, POD_GROUPS, PODS
-from zonewise_scheduler.controller.workloads.device_requests import check_device_requests, with_device_requests
-from zonewise_scheduler.controller.workloads.limit_ranges import ContainerDefaults, check_pod, container_defaults
+from zonewise_scheduler.quota.api.device_requests import check_device_requests, with_device_requests
+from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zonewise_scheduler.controller.types import Json
+    from zonewise_common.k8s.tolerant import Json
 
 
 class RuntimeClassDefaults(NamedTuple):
@@ -58,7 +57,7 @@ class PodDefaults(NamedTuple):
 
 
 NO_POD_DEFAULTS = PodDefaults()
-_MADE_OF_PODS = frozenset({PODS.kind, POD_GROUPS.kind, IN_TREE_POD_GROUPS.kind})
+_MADE_OF_PODS = frozenset({"Pod", "PodGroup"})
 """Kinds of owners whose Workload has the templates of existing pods."""
 
 

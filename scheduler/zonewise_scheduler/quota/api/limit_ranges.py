@@ -17,7 +17,7 @@ from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from zonewise_scheduler.controller.types import Json
+    from zonewise_common.k8s.tolerant import Json
 
 Quantities = dict[str, Any]
 """Quantities by resource, in the format of the API."""

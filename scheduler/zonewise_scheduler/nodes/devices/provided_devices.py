@@ -13,7 +13,7 @@ pods on the node:
 | counters that devices share | each counter of a set limits the devices that take from it |
 | devices that several claims share | unlimited |
 | incomplete and invalid pools, taint rules | not considered |
-| devices that are allocated through claims | not considered |
+| devices that claims hold | the caller names them; not considered if several nodes can use their slice |
 
 So a node never counts too few devices, and may count too many.
 
@@ -23,25 +23,29 @@ extendeddynamicresources.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zonewise_common.k8s.fields import object_in, quantities_in
 from zonewise_common.k8s.quantity import parse_milli_value
-from zonewise_scheduler.controller.nodes.device_selectors import device_requirements
+from zonewise_scheduler.nodes.devices.device_selectors import device_requirements
 from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.controller.nodes.device_selectors import DeviceRequirement
-    from zonewise_scheduler.controller.nodes.resource_slices import CounterSet, Device, ResourceSlice, SliceContent
-    from zonewise_scheduler.controller.nodes.types import TrackedNode
-    from zonewise_scheduler.controller.types import Json
+    from zonewise_common.k8s.tolerant import Json
+    from zonewise_scheduler.nodes.devices.device_selectors import DeviceRequirement
+    from zonewise_scheduler.nodes.devices.resource_slices import CounterSet, Device, ResourceSlice, SliceContent
 
+PoolKey = tuple[str, str]
+"""Driver and name of a pool."""
 UNLIMITED = 1 << 40
 """Number of devices of a node with a device that any number of claims can share."""
+
+_NO_NAMES: Collection[str] = ()
+Held: TypeAlias = "Mapping[PoolKey, Collection[str]]"
+"""The devices that claims hold, by pool."""
+_NONE_HELD: Held = {}
 
 
 class DeviceResource(NamedTuple):
@@ -82,7 +86,7 @@ class ProvidedDevices:
         self.resources: tuple[DeviceResource, ...] = ()
         self._listed = False
         self._slices: dict[str, ResourceSlice] = {}
-        self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
+        self._pools: dict[PoolKey, dict[str, ResourceSlice]] = {}
         """Slices by driver and pool, then by name."""
         self._of_node: dict[str, set[str]] = {}
         """Names of the slices whose devices select nodes by name, by node."""
@@ -136,52 +140,75 @@ class ProvidedDevices:
             affected |= each.nodes
         return affected
 
-    def with_devices(self, node: TrackedNode) -> TrackedNode:
-        """Return a node whose allocatable contains the devices that it provides, for resources that it has none of.
+    def nodes_of(self, pool: PoolKey) -> set[str]:
+        """Return the nodes whose devices change if claims hold other devices of a pool."""
+        return {node for each in self._pools.get(pool, {}).values() for node in each.nodes or ()}
 
-        An invalid amount or selector in its slices leaves the node as it is.
+    def may_provide(self, node: str) -> bool:
+        """Return whether a node may have devices: all slices are known, and some of them may be for the node."""
+        return bool(self._listed and self.resources and (self._shared or node in self._of_node))
+
+    def counts(self, node: str, labels: Mapping[str, str], held: Held = _NONE_HELD) -> dict[str, int]:
+        """Return the number of devices of each resource on a node, without those that claims hold.
+
+        Raises ValueError for a slice that no API server accepts.
         """
-        if not self._slices or not self._listed or not self.resources:
-            return node
-        names = self._of_node.get(node.name, set()) | self._shared
-        if not names:
-            return node
-        obj: Json = msgspec.json.decode(node.content)
-        status: Json = obj["status"]
-        try:
-            allocatable = quantities_in(status, "allocatable", "status.")
-            counts = self._counts(node.name, object_in(obj["metadata"], "labels", "metadata."), names)
-        except ValueError:  # the API server accepts no such slice
-            return node
-        added = {name: str(count) for name, count in counts.items() if count and not allocatable.get(name)}
-        if not added:
-            return node
-        status["allocatable"] = {**status["allocatable"], **added}
-        return node._replace(content=msgspec.json.encode(obj).decode())
-
-    def _counts(self, node: str, labels: Mapping[str, str], names: Set[str]) -> dict[str, int]:
-        """Return the number of devices of each resource on a node. Raises ValueError for invalid slices."""
+        names = self._of_node.get(node, set()) | self._shared
         counts = dict.fromkeys((resource.name for resource in self.resources), 0)
         pools = {(each.driver, each.pool) for each in map(self._slices.__getitem__, names)}
-        for driver, pool in sorted(pools):
-            named = [each for name, each in self._pools[driver, pool].items() if each.has_counters or name in names]
-            slices = [(each.generation, each.content) for each in named]
-            usable = [(generation, _devices_of_node(content, node, labels)) for generation, content in slices]
+        for pool in sorted(pools):
+            named = [each for name, each in self._pools[pool].items() if each.has_counters or name in names]
+            slices = [_UsedSlice(each, held.get(pool, _NO_NAMES) if each.nodes else _NO_NAMES) for each in named]
+            usable = [(each.slice.generation, each.devices_of(node, labels)) for each in slices]
             newest = max((generation for generation, devices in usable if devices), default=0)
-            devices = [device for generation, each in usable if generation == newest for device in each]
-            counters = [
-                each for generation, content in slices if generation == newest for each in content.shared_counters
+            current = [each for each in slices if each.slice.generation == newest]
+            taken = {each.name: each for used in current for each in used.held_devices()}
+            devices = [
+                device
+                for generation, each in usable
+                for device in each
+                if generation == newest and (device.name not in taken or device.allow_multiple_allocations)
             ]
+            counters = _available(
+                (each for used in current for each in used.content.shared_counters), list(taken.values())
+            )
             for resource in self.resources:
-                matching = [device for device in devices if _may_match(device, driver, resource)]
+                matching = [device for device in devices if _may_match(device, pool[0], resource)]
                 counts[resource.name] += _max_devices(matching, counters)
         return counts
 
 
-def _devices_of_node(content: SliceContent, node: str, labels: Mapping[str, str]) -> list[Device]:
-    if content.per_device_node_selection:
-        return [device for device in content.devices if device.selects(node, labels)]
-    return content.devices if content.selects(node, labels) else []
+def with_devices(node: Json, counts: Mapping[str, int]) -> Json:
+    """Return a v1.Node whose allocatable contains devices, for resources that it has none of. Raises ValueError.
+
+    The same node is returned if nothing is added.
+    """
+    status = object_in(node, "status", "")
+    allocatable = quantities_in(status, "allocatable", "status.")
+    added = {name: str(count) for name, count in counts.items() if count and not allocatable.get(name)}
+    if not added:
+        return node
+    return {**node, "status": {**status, "allocatable": {**object_in(status, "allocatable", "status."), **added}}}
+
+
+class _UsedSlice(NamedTuple):
+    """A slice, and the names of the devices of its pool that claims hold."""
+
+    slice: ResourceSlice
+    held: Collection[str]
+
+    @property
+    def content(self) -> SliceContent:
+        return self.slice.content
+
+    def devices_of(self, node: str, labels: Mapping[str, str]) -> list[Device]:
+        content = self.content
+        if content.per_device_node_selection:
+            return [device for device in content.devices if device.selects(node, labels)]
+        return content.devices if content.selects(node, labels) else []
+
+    def held_devices(self) -> list[Device]:
+        return [device for device in self.content.devices if device.name in self.held] if self.held else []
 
 
 def _may_match(device: Device, driver: str, resource: DeviceResource) -> bool:
@@ -190,11 +217,27 @@ def _may_match(device: Device, driver: str, resource: DeviceResource) -> bool:
     return all(each.allows(driver, device.attributes) for each in resource.requirements)
 
 
-def _max_devices(devices: Sequence[Device], counter_sets: Iterable[CounterSet]) -> int:
+_Counters = dict[str, dict[str, int]]
+"""Amounts by counter set and counter, in thousandths."""
+
+
+def _available(counter_sets: Iterable[CounterSet], taken: Sequence[Device]) -> _Counters:
+    """Return the capacity of counters less what allocated devices take (checkAvailableCounters)."""
+    available: _Counters = {
+        each.name: {name: parse_milli_value(counter.value) for name, counter in each.counters.items()}
+        for each in counter_sets
+    }
+    for consumed in (each for device in taken for each in device.consumes_counters):
+        counters = available.get(consumed.counter_set, {})
+        for name in counters:
+            counters[name] -= _amount(consumed, name)
+    return available
+
+
+def _max_devices(devices: Sequence[Device], available: _Counters) -> int:
     """Return the maximum number of devices of a pool that can be allocated at the same time."""
     if any(device.allow_multiple_allocations for device in devices):
         return UNLIMITED
-    capacities = {each.name: each.counters for each in counter_sets}
     by_set: dict[str, list[CounterSet]] = {}
     for device in devices:
         for consumed in device.consumes_counters[:1]:  # those of further sets would only lower the maximum
@@ -202,10 +245,10 @@ def _max_devices(devices: Sequence[Device], counter_sets: Iterable[CounterSet]) 
     count = sum(not device.consumes_counters for device in devices)
     for name, consumers in by_set.items():
         limits = [len(consumers)]
-        for counter, capacity in capacities.get(name, {}).items():
+        for counter, capacity in available.get(name, {}).items():
             least = min(_amount(each, counter) for each in consumers)
             if least:
-                limits.append(parse_milli_value(capacity.value) // least)
+                limits.append(max(0, capacity) // least)
         count += min(limits)
     return count
 

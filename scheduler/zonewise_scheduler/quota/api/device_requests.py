@@ -15,7 +15,7 @@ from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS, PLACED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zonewise_scheduler.controller.types import Json
+    from zonewise_common.k8s.tolerant import Json
 
 
 def with_device_requests(workload: Json, templates: Mapping[str, Json] | None, *, placed: bool = False) -> Json:

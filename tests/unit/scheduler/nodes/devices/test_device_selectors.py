@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zonewise_scheduler.controller.nodes.device_selectors import DeviceRequirement, device_requirements
+from zonewise_scheduler.nodes.devices.device_selectors import DeviceRequirement, device_requirements
 
 DRIVER = DeviceRequirement("", "", "a.io")
 KIND = DeviceRequirement("a.io", "type", "gpu")

@@ -62,6 +62,7 @@ class UsableNodes(msgspec.Struct, rename="camel", omit_defaults=True):
 class Device(UsableNodes, kw_only=True):
     """A device of a slice. It has a node selection only if each device of the slice has its own."""
 
+    name: str = ""
     attributes: dict[str, dict[str, Any]] = {}
     """Values by name and type."""
     consumes_counters: list[CounterSet] = []

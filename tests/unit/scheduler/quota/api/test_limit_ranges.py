@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.workloads.limit_ranges import check_pod, container_defaults
+from zonewise_scheduler.quota.api.limit_ranges import check_pod, container_defaults
 
 Json = dict[str, Any]
 

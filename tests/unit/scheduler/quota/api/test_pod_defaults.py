@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.workloads.pod_defaults import (
+from zonewise_scheduler.quota.api.pod_defaults import (
     NO_POD_DEFAULTS,
     PodDefaults,
     changed_namespaces,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from zonewise_scheduler.controller.nodes.resource_slices import UsableNodes, decode_slice
+from zonewise_scheduler.nodes.devices.resource_slices import UsableNodes, decode_slice
 
 Json = dict[str, Any]
 
