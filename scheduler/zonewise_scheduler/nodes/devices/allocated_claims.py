@@ -37,13 +37,13 @@ class _Exactly(msgspec.Struct, rename="camel", omit_defaults=True):
     device_class_name: str = ""
 
 
-class _Request(msgspec.Struct, omit_defaults=True):
+class _DeviceRequest(msgspec.Struct, omit_defaults=True):
     name: str
     exactly: _Exactly | None = None
 
 
-class _Requests(msgspec.Struct, omit_defaults=True):
-    requests: list[_Request] = []
+class _DeviceRequests(msgspec.Struct, omit_defaults=True):
+    requests: list[_DeviceRequest] = []
 
 
 class _Result(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -68,7 +68,7 @@ class _ClaimStatus(msgspec.Struct, omit_defaults=True):
 
 
 class _ClaimSpec(msgspec.Struct, omit_defaults=True):
-    devices: _Requests = msgspec.field(default_factory=_Requests)
+    devices: _DeviceRequests = msgspec.field(default_factory=_DeviceRequests)
 
 
 class _Claim(msgspec.Struct, omit_defaults=True):

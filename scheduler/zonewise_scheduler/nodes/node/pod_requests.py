@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NO_RESOURCES = Resource(0, 0, 0, 0)
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Prefix of resources that name a DeviceClass (pkg/apis/resource ResourceDeviceClassPrefix). No node has them."""
+"""Prefix of resources that name a DeviceClass (pkg/apis/resource ResourceDeviceClassPrefix). No Node has them."""
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Resource:
@@ -81,7 +81,12 @@ def new_resource(thousandths: Sums) -> Resource:
 
 def requests_device_class(spec: Json) -> bool:
     """Return whether any container requests a resource that names a DeviceClass. Raises FieldError."""
-    return any(name.startswith(DEVICE_CLASS) for _, requests in _containers(spec, {}) for name in requests)
+    return any(
+        name.startswith(DEVICE_CLASS)
+        for _, container, path in containers(spec)
+        for kind in ("limits", "requests")
+        for name in object_in(object_in(container, "resources", path), kind, f"{path}resources.")
+    )
 
 
 def device_class_requests(pod: Mapping[str, Any]) -> Sums:

@@ -7,9 +7,11 @@ Source: pkg/dra/claims.go GetResourceRequestsForResourceClaimTemplates, countDev
 
 from __future__ import annotations
 
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
+from zonewise_scheduler.nodes.node.pod_requests import requests_device_class
 from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS, PLACED_DEVICES
 
 if TYPE_CHECKING:
@@ -22,23 +24,23 @@ def with_device_requests(workload: Json, templates: Mapping[str, Json] | None, *
     """Return a Workload with the devices of its pods; the same Workload if they request none. Raises FieldError.
 
     `templates`: the ResourceClaimTemplates of its namespace by name; None: they cannot be read. A claim that cannot be
-    counted counts nothing. `placed`: placements count the devices too.
+    counted counts nothing. `placed`: placements count the devices too, as well as requests that name a DeviceClass.
     """
-    if templates is None:
-        return workload
     spec = object_in(workload, "spec", "")
     pod_sets = objects_in(spec, "podSets", "spec.")
-    devices = [
-        _sum(devices for _, _, devices in _claims(pod_set, f"spec.podSets[{i}].", templates))
+    counted = [
+        _with_devices(pod_set, f"spec.podSets[{i}].", templates or {}, placed=placed)
         for i, pod_set in enumerate(pod_sets)
     ]
-    if not any(devices):
-        return workload
-    counted = [
-        {**pod_set, DEVICE_REQUESTS: each, PLACED_DEVICES: placed} if each else pod_set
-        for pod_set, each in zip(pod_sets, devices, strict=True)
-    ]
-    return {**workload, "spec": {**spec, "podSets": counted}}
+    return {**workload, "spec": {**spec, "podSets": counted}} if any(map(is_not, counted, pod_sets)) else workload
+
+
+def _with_devices(pod_set: Json, path: str, templates: Mapping[str, Json], *, placed: bool) -> Json:
+    devices = _sum(devices for _, _, devices in _claims(pod_set, path, templates))
+    spec = object_in(object_in(pod_set, "template", path), "spec", f"{path}template.")
+    if not devices and not (placed and requests_device_class(spec)):
+        return pod_set
+    return {**pod_set, DEVICE_REQUESTS: devices, PLACED_DEVICES: placed}
 
 
 def check_device_requests(workload: Json, templates: Mapping[str, Json] | None) -> None:

@@ -237,12 +237,12 @@ def _pod_set(reader: FieldReader, resources: ResourceSettings) -> PodSet:
         pod_spec = dict(template.child("spec").obj)
         name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
         thousandths = pod_milli_requests(pod)
-        on_node = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
         devices = reader.child(DEVICE_REQUESTS)
         claimed = {device_class: devices.count(device_class) or 0 for device_class in devices.obj}
-        counted = resources.counted_requests(with_claimed_devices(thousandths, claimed))
-        if reader.flag(PLACED_DEVICES, default=False):
-            on_node = with_claimed_devices(on_node, claimed)
+        with_devices = with_claimed_devices(thousandths, claimed)
+        counted, on_node = resources.counted_requests(with_devices), with_devices
+        if not reader.flag(PLACED_DEVICES, default=False):
+            on_node = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
         pod_set = PodSet(
             name,
             count,

@@ -158,7 +158,7 @@ def test_devices_that_pods_outside_the_queue_hold_are_not_free(*, claim: bool) -
     assert cluster.pinned(other) == ["n1"]
 
 
-@pytest.mark.parametrize(("claim", "resource"), [(True, ""), (False, GPU)])
+@pytest.mark.parametrize(("claim", "resource"), [(True, ""), (False, GPU), (False, CLASS)])
 def test_the_devices_of_placed_pods_count_once(*, claim: bool, resource: str) -> None:
     """The planner counts them before and after kube-scheduler allocates them, until the pods have ended."""
     cluster = DeviceCluster()
@@ -186,3 +186,12 @@ def test_an_extended_resource_of_a_pod_outside_the_queue_counts_once() -> None:
     jobs = [cluster.submit_with(f"job-{i}", 1, claim=False) for i in range(2)]
     queue.settle(cluster.sync_jobs)
     assert sorted(map(cluster.pinned, jobs)) == [[], ["n1"]]
+
+
+def test_a_request_that_names_a_class_gets_a_node_with_its_devices() -> None:
+    cluster = DeviceCluster()
+    cluster.add_slice("n2", 1)
+    queue = live_queue(cluster)
+    jobs = [cluster.submit_with(f"job-{i}", 1, claim=False, resource=CLASS) for i in range(2)]
+    queue.settle(cluster.sync_jobs)
+    assert sorted(map(cluster.pinned, jobs)) == [[], ["n2"]]

@@ -54,6 +54,19 @@ def test_shared_claims_and_admin_access_count_nothing() -> None:
 
 
 @pytest.mark.parametrize("placed", [True, False])
+def test_placements_count_a_resource_that_names_a_class(*, placed: bool) -> None:
+    """Also if no template can be read."""
+    resource = "deviceclass.resource.kubernetes.io/gpu"
+    obj = workload(of_template("t"))
+    obj["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = {"limits": {resource: "2"}}
+    for templates, claimed in ((None, 0), ({"t": template(exactly("gpu", 3))}, 3)):
+        read = read_workload(with_device_requests(obj, templates, placed=placed)).workload
+        assert read is not None
+        assert read.pod_sets[0].requests[resource] == 2 + claimed
+        assert read.pod_sets[0].requests_on_node.get(resource, 0) == (2 + claimed if placed else 0)
+
+
+@pytest.mark.parametrize("placed", [True, False])
 def test_placements_count_the_devices_once_those_of_nodes_are_known(*, placed: bool) -> None:
     obj = with_device_requests(workload(of_template("t")), {"t": template(exactly("gpu", 2))}, placed=placed)
     read = read_workload(obj).workload
