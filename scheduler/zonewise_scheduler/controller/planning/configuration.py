@@ -29,7 +29,7 @@ from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource, device_resources
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
-from zonewise_scheduler.quota.api.pod_defaults import PodDefaults, runtime_class_defaults
+from zonewise_scheduler.quota.api.pod_defaults import PodDefaults, build_pod_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -143,20 +143,11 @@ class ConfigurationObjects:
     def pod_defaults(self) -> PodDefaults:
         """Return the defaults that the API server adds to pods. Each change replaces the value."""
         if self._pod_defaults is None:
-            runtime_classes = {
-                cast("str", obj["metadata"]["name"]): runtime_class_defaults(obj)
-                for obj in self.objects(RUNTIME_CLASSES)
-            }
-            ranges: dict[str, list[Json]] = {}
-            for obj in self.objects(LIMIT_RANGES):
-                ranges.setdefault(obj["metadata"]["namespace"], []).append(obj)
-            templates: dict[str, dict[str, Json]] = {}
-            for obj in self.objects(RESOURCE_CLAIM_TEMPLATES):
-                templates.setdefault(obj["metadata"]["namespace"], {})[obj["metadata"]["name"]] = obj.get("spec") or {}
-            self._pod_defaults = PodDefaults(
-                runtime_classes,
-                ranges,
-                templates if RESOURCE_CLAIM_TEMPLATES in self._listed else None,
+            can_read_claims = RESOURCE_CLAIM_TEMPLATES in self._listed
+            self._pod_defaults = build_pod_defaults(
+                self.objects(RUNTIME_CLASSES),
+                self.objects(LIMIT_RANGES),
+                self.objects(RESOURCE_CLAIM_TEMPLATES) if can_read_claims else None,
                 places_devices=self._listed >= {DEVICE_CLASSES, RESOURCE_SLICES},
             )
         return self._pod_defaults

@@ -23,7 +23,7 @@ from zonewise_scheduler.quota.api.device_requests import check_device_requests, 
 from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zonewise_common.k8s.tolerant import Json
 
@@ -69,6 +69,28 @@ def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
         overhead.get("podFixed") or {},
         scheduling.get("nodeSelector") or {},
         scheduling.get("tolerations") or (),
+    )
+
+
+def build_pod_defaults(
+    runtime_classes: Iterable[Json],
+    limit_ranges: Iterable[Json],
+    claim_templates: Iterable[Json] | None,
+    *,
+    places_devices: bool,
+) -> PodDefaults:
+    """Return the defaults that objects determine; `claim_templates`: None if they cannot be read."""
+    ranges: dict[str, list[Json]] = {}
+    for obj in limit_ranges:
+        ranges.setdefault(obj["metadata"]["namespace"], []).append(obj)
+    templates: dict[str, dict[str, Json]] = {}
+    for obj in claim_templates or ():
+        templates.setdefault(obj["metadata"]["namespace"], {})[obj["metadata"]["name"]] = obj.get("spec") or {}
+    return PodDefaults(
+        {str(obj["metadata"]["name"]): runtime_class_defaults(obj) for obj in runtime_classes},
+        ranges,
+        None if claim_templates is None else templates,
+        places_devices,
     )
 
 

@@ -22,6 +22,8 @@ from zonewise_scheduler.quota.api.queue_reader import (
     read_workload_priority_class,
 )
 from zonewise_scheduler.quota.api.queue_types import LocalQueue, ResourceFlavor
+from zonewise_scheduler.simulator.inputs.added_requests import GROUPS as ADDED_REQUESTS
+from zonewise_scheduler.simulator.inputs.added_requests import read_devices, read_pod_defaults
 from zonewise_scheduler.simulator.inputs.job_objects import object_label, read_submitted
 from zonewise_scheduler.simulator.inputs.node_fleet import build_queues, with_unlimited_pods
 from zonewise_scheduler.simulator.inputs.node_objects import fleet_from_reports
@@ -52,6 +54,7 @@ _GROUPS = {
         ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "Workload", "WorkloadPriorityClass"),
         _KUEUE,
     ),
+    **ADDED_REQUESTS,
 }
 """The API group of each kind, since other groups have kinds with the same names."""
 _VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
@@ -70,8 +73,11 @@ def has_nodes(documents: Iterable[Document]) -> bool:
 
 
 def build_fleet_from_objects(documents: Sequence[Document]) -> Fleet:
-    """Return the nodes among objects."""
-    return fleet_from_reports(_of_kind(documents, "NodeResourceTopology"), _of_kind(documents, "Node"))
+    """Return the nodes among objects, with their devices."""
+    problems: list[str] = []
+    devices = read_devices(documents, problems)
+    fleet = fleet_from_reports(_of_kind(documents, "NodeResourceTopology"), _of_kind(documents, "Node"), devices)
+    return fleet._replace(problems=(*problems, *fleet.problems))
 
 
 def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None) -> Scenario:
@@ -87,7 +93,9 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
     problems += () if fleet is None else fleet.problems
     cluster = _cluster(documents, problems)
     jobs = [entry for entry in documents if entry.kind in _JOB_KINDS]
-    submitted = read_submitted(jobs, _priority_classes(documents, problems), problems)
+    places_devices = fleet is not None and fleet.has_devices
+    defaults = read_pod_defaults(documents, problems, places_devices=places_devices)
+    submitted = read_submitted(jobs, _priority_classes(documents, problems), defaults, problems)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
     cluster = _with_queues_and_flavors(cluster, fleet, [entry.workload for entry in submitted], where, problems)
@@ -244,7 +252,7 @@ def _select(documents: Iterable[Document], problems: list[str]) -> list[Document
     for document in documents:
         api = document.content.get("apiVersion")
         group, _, version = api.rpartition("/") if isinstance(api, str) else ("", "", "")
-        if _GROUPS.get(document.kind) != group:
+        if _GROUPS.get(document.kind) != group or (document.kind in ADDED_REQUESTS and version != "v1"):
             ignored[document.where, document.kind, str(api)] += 1
             continue
         if group == _KUEUE and version not in _VERSIONS:

@@ -10,24 +10,28 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from zonewise_common.k8s.fields import MAX_NUMBER, FieldReader
+from zonewise_common.k8s.fields import MAX_NUMBER, FieldError, FieldReader, object_in
 from zonewise_common.k8s.jobspec import JOB_SPEC_FIELDS
 from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, read_job_pod_set
 from zonewise_scheduler.quota.api.job_priority import JobPriority, read_job_priority
+from zonewise_scheduler.quota.api.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.job_priority import PriorityClasses
+    from zonewise_scheduler.quota.api.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
 
 RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
 """Annotation with the run time of a job once all its pods are ready."""
+DEFAULT_NAMESPACE = "default"
+"""Namespace of an object that names none."""
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
 """Annotation with the submission of a job, relative to the start of the simulation."""
 
@@ -50,8 +54,13 @@ def object_label(document: Document) -> str:
     return f"{document.where}: {document.kind} {name}"
 
 
-def read_submitted(documents: Sequence[Document], classes: PriorityClasses, problems: list[str]) -> list[SubmittedJob]:
-    """Return Jobs and Workloads in order. Those with an invalid pod or run time are left out as problems."""
+def read_submitted(
+    documents: Sequence[Document], classes: PriorityClasses, defaults: PodDefaults, problems: list[str]
+) -> list[SubmittedJob]:
+    """Return Jobs and Workloads in order, with the requests that their pods will have.
+
+    Those with an invalid pod or run time, or with pods that the API server would reject, are left out as problems.
+    """
     jobs: dict[str, SubmittedJob] = {}
     epoch = _epoch(documents)
     job_identities = {_identity(document.content) for document in documents if document.kind == "Job"}
@@ -59,7 +68,7 @@ def read_submitted(documents: Sequence[Document], classes: PriorityClasses, prob
         if document.kind == "Workload" and job_identities.intersection(_owners(document.content)):
             continue
         document_problems: list[str] = []
-        submitted = _submitted(document, classes, epoch, document_problems)
+        submitted = _submitted(document, classes, defaults, epoch, document_problems)
         if submitted is not None and submitted.workload.key in jobs:
             document_problems.append("duplicate name")
         elif submitted is not None:
@@ -69,10 +78,17 @@ def read_submitted(documents: Sequence[Document], classes: PriorityClasses, prob
     return list(jobs.values())
 
 
-def _submitted(document: Document, classes: PriorityClasses, epoch: float, problems: list[str]) -> SubmittedJob | None:
+def _submitted(
+    document: Document, classes: PriorityClasses, defaults: PodDefaults, epoch: float, problems: list[str]
+) -> SubmittedJob | None:
     annotations = FieldReader(document.content, "", problems).child("metadata").pairs("annotations")
     is_job = document.kind == "Job"
     content, pod_sets = _as_workload(document.content, problems) if is_job else (document.content, ())
+    try:
+        content = _with_defaults(content, defaults)
+    except FieldError as error:
+        problems.append(str(error))
+        return None
     result = read_workload(content)
     if result.workload is None:
         problems += result.problems
@@ -83,7 +99,11 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     if run is None and not problems:
         problems.append(f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: is missing, so the run time is unknown")
     valid = not problems
-    problems += (*result.problems, *_uncounted_fields(content), *(_unknown_fields(document.content) if is_job else ()))
+    problems += (
+        *result.problems,
+        *_uncounted_fields(content, defaults),
+        *(_unknown_fields(document.content) if is_job else ()),
+    )
     if not valid or run is None:
         return None
     read = result.workload
@@ -99,7 +119,7 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     problems += [f"{problem}; it counts as 0" for problem in unknown]
     workload = replace(
         result.workload,
-        namespace=result.workload.namespace or "default",
+        namespace=result.workload.namespace or DEFAULT_NAMESPACE,
         priority=priority.value,
         created_at=submitted,
         begin_at=submitted + delay if delay else 0.0,
@@ -129,15 +149,24 @@ def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetMani
     return {"metadata": dict(metadata.obj), "spec": spec}, (pod_set,)
 
 
-def _uncounted_fields(workload: Json) -> list[str]:
-    """Return a problem for each object that adds requests to those of its pods' containers, and is not read here."""
+def _with_defaults(workload: Json, defaults: PodDefaults) -> Json:
+    """Return a Workload as its pods will be. Raise FieldError if the API server would reject them."""
+    metadata = object_in(workload, "metadata", "")
+    named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
+    completed = with_pod_defaults({**workload, "metadata": named}, defaults)
+    check_pods(completed, defaults)
+    return completed
+
+
+def _uncounted_fields(workload: Json, defaults: PodDefaults) -> list[str]:
+    """Return a problem for each named object that adds requests to those of the containers, and is not an input."""
     problems: list[str] = []
     for pod_set in FieldReader(workload, "", []).child("spec").children("podSets"):
         spec = FieldReader(pod_set.child("template").child("spec").obj, "template.spec.", problems)
-        for claim in spec.children("resourceClaims"):
+        for claim in spec.children("resourceClaims") if defaults.claim_templates is None else ():
             if claim.has("resourceClaimTemplateName"):
                 claim.report("resourceClaimTemplateName", "its devices do not count")
-        if spec.has("runtimeClassName"):
+        if spec.has("runtimeClassName") and spec.text("runtimeClassName") not in defaults.runtime_classes:
             spec.report("runtimeClassName", "its overhead does not count")
     return problems
 

@@ -41,6 +41,8 @@ class Fleet(NamedTuple):
     """Capacity of a flavor's nodes by resource: milli-CPU, bytes or counts, UNLIMITED if unknown; without pods."""
     states: Mapping[str, NodeState] = {}
     """State of the idle zones by node, without nodes whose zones are unknown."""
+    has_devices: bool = False
+    """Whether the devices of ResourceSlices are known."""
     problems: tuple[str, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_common.k8s.fields import FieldError
+from zonewise_common.k8s.fields import FieldError, object_in, string_in, string_map_in
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_facts import with_node_facts
@@ -17,20 +17,23 @@ from zonewise_scheduler.admission.report.nrt_object import read_nrt_object
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_compute
 from zonewise_scheduler.fabric.node_labels import LABEL_PREFIX as FABRIC_LABEL_PREFIX
 from zonewise_scheduler.fabric.node_labels import MAX_LEVELS
+from zonewise_scheduler.nodes.devices.provided_devices import with_devices
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import kubelet_facts, read_node_info, with_name_label
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.inputs.fleet_file import DEFAULT_MAX_PODS
 from zonewise_scheduler.simulator.inputs.fleet_levels import UNSPECIFIED, total_capacity
+from zonewise_scheduler.simulator.inputs.job_objects import object_label
 from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.nodes.devices.provided_devices import ProvidedDevices
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
-    from zonewise_scheduler.simulator.inputs.documents import Document
+    from zonewise_scheduler.simulator.inputs.documents import Document, Json
 
 NODES_FLAVOR = "nodes"
 """Name of the flavor and of its Topology."""
@@ -57,12 +60,18 @@ class _Node(NamedTuple):
     state: NodeState | None
 
 
-def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = ()) -> Fleet:
-    """Return the nodes of these objects by name. Nodes with unknown CPUs are left out as problems."""
+def fleet_from_reports(
+    reports: Iterable[Document], nodes: Iterable[Document] = (), devices: ProvidedDevices | None = None
+) -> Fleet:
+    """Return the nodes of these objects by name, with the devices that they provide; None: unknown.
+
+    Nodes with unknown CPUs are left out as problems.
+    """
     problems: list[str] = []
     nodes_by_name: dict[str, _Node] = {}
     for document in nodes:
-        _add(nodes_by_name, document.content, None, document.where, problems)
+        node = document.content if devices is None else _with_devices(document, devices, problems)
+        _add(nodes_by_name, node, None, document.where, problems)
     kinds = KindInterner()
     for document in reports:
         _add_report(nodes_by_name, document, kinds, problems)
@@ -75,8 +84,22 @@ def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = 
         (ResourceFlavor(NODES_FLAVOR, topology_name=NODES_FLAVOR),),
         {NODES_FLAVOR: total_capacity((info.allocatable, 1) for info in infos)},
         states,
+        devices is not None,
         tuple(problems),
     )
+
+
+def _with_devices(document: Document, devices: ProvidedDevices, problems: list[str]) -> Json:
+    """Return a v1.Node with the devices that it provides."""
+    node = document.content
+    try:
+        metadata = object_in(node, "metadata", "")
+        name = string_in(metadata, "name", "metadata.")
+        labels = dict(string_map_in(metadata, "labels", "metadata."))
+        return with_devices(node, devices.counts(name, labels)) if devices.may_provide(name) else node
+    except ValueError as error:
+        problems.append(f"{object_label(document)}: its devices do not count: {error}")
+        return node
 
 
 def _add_report(nodes: dict[str, _Node], document: Document, kinds: KindInterner, problems: list[str]) -> None:

@@ -100,10 +100,14 @@ PODS = st.one_of(
 CLAIMS = st.one_of(
     st.none(),
     st.builds(
-        lambda names, of, extended: claim(*names, of=of, extended=extended),
-        st.sets(st.sampled_from(["d0", "d1"])),
+        AllocatedClaim,
+        st.just("ns"),
+        st.just("c"),
         st.sampled_from(["", "p"]),
         st.booleans(),
+        st.lists(st.builds(HeldDevice, st.just(POOL), st.sampled_from(["d0", "d1"]), st.just(GPUS)), unique=True).map(
+            tuple
+        ),
     ),
 )
 PLACEMENTS = st.one_of(

@@ -19,11 +19,11 @@ def result(device: str, request: str = "gpu", **fields: Any) -> Json:
 
 
 def claim(*results: Json, **metadata: Any) -> AllocatedClaim:
-    requests = [
+    requests: list[Json] = [
         {"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 2}},
         {"name": "any", "firstAvailable": [{"name": "big", "deviceClassName": "gpus"}]},
     ]
-    obj = {
+    obj: Json = {
         "metadata": {"namespace": "ns", "name": "c", **metadata},
         "spec": {"devices": {"requests": requests}},
         "status": {"allocation": {"devices": {"results": list(results)}}, "reservedFor": []},

@@ -58,9 +58,9 @@ def count(
     node: str = "n",
     resource: str = RESOURCE,
     held: dict[tuple[str, str], set[str]] | None = None,
-    **allocatable: str,
+    allocatable: dict[str, str] | None = None,
 ) -> int:
-    obj = {"metadata": {"name": node}, "status": {"allocatable": allocatable}}
+    obj = {"metadata": {"name": node}, "status": {"allocatable": allocatable or {}}}
     if not devices.may_provide(node):
         return 0
     after = with_devices(obj, devices.counts(node, {"rack": "a"}, held or {}))
@@ -127,8 +127,8 @@ def test_a_device_plugin_takes_precedence() -> None:
     devices.set_resources(device_resources([device_class()]))
     devices.end_listing()
     devices.observe_slice("s", new_slice("s", "n", {}, {}))
-    assert count(devices, **{RESOURCE: "8"}) == 8
-    assert count(devices, **{RESOURCE: "0"}) == 2
+    assert count(devices, allocatable={RESOURCE: "8"}) == 8
+    assert count(devices, allocatable={RESOURCE: "0"}) == 2
 
 
 @pytest.mark.parametrize(
