@@ -112,8 +112,9 @@ def admitted_simulated(cluster: PlacedCluster) -> set[str]:
     return {name for name, start in starts.items() if start == 0}
 
 
+REQUIRED: dict[str, st.SearchStrategy[str]] = {}
 JOB_SPECS = st.fixed_dictionaries(
-    {},
+    REQUIRED,
     optional={
         "runtimeClassName": st.sampled_from(["kata", "first"]),
         "resourceClaims": st.sampled_from([[{"name": "a", "resourceClaimTemplateName": f"of-{n}"}] for n in (1, 2)]),
@@ -123,7 +124,7 @@ DRAWN_JOBS = st.fixed_dictionaries(
     {
         "pods": st.integers(1, 3),
         "requests": st.fixed_dictionaries(
-            {},
+            REQUIRED,
             optional={
                 "cpu": st.sampled_from(["500m", "1", "2", "3500m"]),
                 GPU: st.sampled_from(["1", "2"]),
