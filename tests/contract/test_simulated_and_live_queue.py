@@ -66,8 +66,7 @@ def cluster_of(objects: Json) -> PlacedCluster:
         cluster.change(ObjectKey(NODES, "", f"n{i}"), {"metadata": {"labels": {"flavor": "f"}}})
     spec = cluster_queue_spec({"cpu": "8", GPU: "9", CLASS: "9"})
     cluster.change(ObjectKey(CLUSTER_QUEUES, "", "q"), {"spec": spec})
-    kind = f'device.driver == "a.io" && device.attributes["a.io"].type == "{objects["type"]}"'
-    selectors = [{"cel": {"expression": kind}}]
+    selectors = [{"cel": {"expression": 'device.driver == "a.io" && device.attributes["a.io"].type == "gpu"'}}]
     cluster.create(DEVICE_CLASSES, "", "gpus", spec={"extendedResourceName": GPU, "selectors": selectors})
     for i, devices in enumerate(objects["devices"]):
         pool = {"name": f"n{i}", "generation": 1, "resourceSliceCount": 1}
@@ -112,41 +111,31 @@ def admitted_simulated(cluster: PlacedCluster) -> set[str]:
     return {name for name, start in starts.items() if start == 0}
 
 
-REQUIRED: dict[str, st.SearchStrategy[str]] = {}
-JOB_SPECS = st.fixed_dictionaries(
-    REQUIRED,
-    optional={
-        "runtimeClassName": st.sampled_from(["kata", "first"]),
-        "resourceClaims": st.sampled_from([[{"name": "a", "resourceClaimTemplateName": f"of-{n}"}] for n in (1, 2)]),
-    },
-)
-DRAWN_JOBS = st.fixed_dictionaries(
-    {
-        "pods": st.integers(1, 3),
-        "requests": st.fixed_dictionaries(
-            REQUIRED,
-            optional={
-                "cpu": st.sampled_from(["500m", "1", "2", "3500m"]),
-                GPU: st.sampled_from(["1", "2"]),
-                CLASS: st.sampled_from(["1", "2"]),
-            },
-        ),
-        "spec": JOB_SPECS,
-    }
-)
-DRAWN_OBJECTS = st.fixed_dictionaries(
-    {
-        "type": st.just("gpu"),
-        "devices": st.lists(
-            st.lists(st.sampled_from(["gpu", "gpu", "mig"]), max_size=4), min_size=1, max_size=NODE_COUNT
-        ),
-        "limit": st.sampled_from(["", "1500m"]),
-        "jobs": st.lists(DRAWN_JOBS, min_size=1, max_size=4),
-    }
-)
+CLAIMS = [[{"name": "a", "resourceClaimTemplateName": f"of-{count}"}] for count in (1, 2)]
 
 
-@given(DRAWN_OBJECTS)
+@st.composite
+def drawn_jobs(draw: st.DrawFn) -> Json:
+    """Return the number of pods of a job, the requests of their container, and other fields of the pods."""
+    amounts = {"cpu": ["500m", "1", "2", "3500m"], GPU: ["1", "2"], CLASS: ["1", "2"]}
+    fields: dict[str, list[Any]] = {"runtimeClassName": ["kata", "first"], "resourceClaims": CLAIMS}
+    requests = {name: draw(st.sampled_from(values)) for name, values in amounts.items() if draw(st.booleans())}
+    spec = {name: draw(st.sampled_from(values)) for name, values in fields.items() if draw(st.booleans())}
+    return {"pods": draw(st.integers(1, 3)), "requests": requests, "spec": spec}
+
+
+@st.composite
+def drawn_objects(draw: st.DrawFn) -> Json:
+    """Return the devices of each node by kind, the default request of a LimitRange, and jobs."""
+    devices = st.lists(st.sampled_from(["gpu", "gpu", "mig"]), max_size=4)
+    return {
+        "devices": draw(st.lists(devices, min_size=1, max_size=NODE_COUNT)),
+        "limit": draw(st.sampled_from(["", "1500m"])),
+        "jobs": draw(st.lists(drawn_jobs(), min_size=1, max_size=4)),
+    }
+
+
+@given(drawn_objects())
 def test_the_same_jobs_are_admitted(objects: Json) -> None:
     simulated = admitted_simulated(cluster_of(objects))
     assert admitted_live(cluster_of(objects)) == simulated
