@@ -11,7 +11,7 @@ from support.e2e.cluster import running_scheduler
 from support.live_cluster import JOBS, KUEUE, LiveCluster, real_live_cluster
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.cli.table import Table
     from zonewise_scheduler.client.job_facts import JobFacts
-    from zonewise_scheduler.client.node_facts import NodeAvailability
+    from zonewise_scheduler.client.node_facts import ClassDevices, NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
 
 
@@ -42,6 +42,13 @@ def _details(node: NodeAvailability) -> Iterator[Detail]:
     if node.zones is None:
         yield Detail("zones", ["unknown: it has no NodeResourceTopology. Check that the agent runs on it."], "warning")
     yield Detail("policy", [node.policy])
+    yield Detail("devices", [_devices_text(name, devices) for name, devices in node.class_devices.items()])
+
+
+def _devices_text(device_class: str, devices: ClassDevices) -> str:
+    """Return "gpu.example.com: 2 of 4 free"."""
+    free = "an unknown number" if devices.free is None else str(devices.free)
+    return f"{device_class}: {free} of {devices.total} free"
 
 
 def _pod_table(node: NodeAvailability, jobs: Mapping[str, JobFacts], now: float) -> Table:

@@ -46,6 +46,14 @@ class ZoneFacts(NamedTuple):
         return None if info is None else info.available
 
 
+class ClassDevices(NamedTuple):
+    """The devices of a DeviceClass on a node, at most."""
+
+    free: int | None
+    """Devices that no claim holds; None if unknown."""
+    total: int
+
+
 class NodeAvailability(NamedTuple):
     """A node. Amounts are in milli-CPU, bytes and counts."""
 
@@ -67,6 +75,8 @@ class NodeAvailability(NamedTuple):
     """Running pods that are bound to it; None if the user may not list them."""
     holdings: Mapping[str, Holdings] = {}
     """Resources that pods hold exclusively, by holdings_key()."""
+    class_devices: Mapping[str, ClassDevices] = {}
+    """Devices of ResourceSlices by DeviceClass; a device may be in several classes."""
 
     def free(self, resource: str) -> int | None:
         """Return the free amount of a resource for pods of any kind; None if unknown or if the node lacks it."""

@@ -108,7 +108,7 @@ def _node_rows(node: NodeAvailability, *, zones: bool) -> Iterator[list[str | Ce
         _status(node),
         Cell(share_text(share), "warning" if share is not None and share < 0.5 else ""),
         "",
-        _devices((name, node.free(name)) for name in node.devices),
+        _devices((*((name, node.free(name)) for name in node.devices), *_class_devices(node))),
         node.policy,
     ]
     for zone in (node.zones or ()) if zones else ():
@@ -221,7 +221,11 @@ def _count(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _devices(amounts: Iterator[tuple[str, int | None]]) -> str:
+def _class_devices(node: NodeAvailability) -> Iterator[tuple[str, int | None]]:
+    return ((name, devices.free) for name, devices in node.class_devices.items())
+
+
+def _devices(amounts: Iterable[tuple[str, int | None]]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in amounts if amount is not None)
 
 
@@ -235,6 +239,7 @@ def _document(node: NodeAvailability) -> Json:
         "allocatable": {name: amount_text(name, amount) for name, amount in node.allocatable.items()},
         "free": {name: None if amount is None else amount_text(name, amount) for name, amount in free.items()},
         "pods": None if node.pods is None else len(node.pods),
+        "deviceClasses": {name: devices._asdict() for name, devices in node.class_devices.items()},
         "policy": node.policy or None,
         "largestBlock": dict(zip(("cpus", "gpus"), _largest_block([node]), strict=True)),
         "largestShare": _share(node),

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from zonewise_scheduler.client.class_devices import read_cluster_devices
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.pod_facts import read_pod_facts
+from zonewise_scheduler.client.session import metadata_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.client.class_devices import ClusterDevices
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
@@ -36,9 +39,23 @@ def read_nodes(
         read_node_facts(name, node, by_node.get(name), None if pods is None else pods_by_node.get(name, ()), problems)
         for name, node in sorted((_name(node), node) for node in objects)
     ]
+    devices = read_cluster_devices(session, notes)
+    if devices is not None:
+        labels = {_name(node): metadata_pairs(node, "labels") for node in objects}
+        nodes = [_with_devices(node, devices, labels[node.name], problems) for node in nodes]
     if nodes and reports is not None and all(node.zones is None for node in nodes):
         notes.append("Zones are missing: no node has a NodeResourceTopology. Check that the agent runs.")
     return nodes, [*notes, *problems]
+
+
+def _with_devices(
+    node: NodeAvailability, devices: ClusterDevices, labels: Mapping[str, str], problems: list[str]
+) -> NodeAvailability:
+    try:
+        return devices.on_node(node, labels)
+    except ValueError as error:
+        problems.append(f"{node.name}: its devices are unknown: {error}")
+        return node
 
 
 def _listed(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from zonewise_scheduler.nodes.devices.provided_devices import PoolKey

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zonewise_common.k8s.fields import object_in, quantities_in
 from zonewise_common.k8s.quantity import parse_milli_value
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 from zonewise_scheduler.nodes.devices.device_selectors import device_requirements
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -24,6 +24,7 @@ from zonewise_scheduler.admission.resource_names import (
     is_compute,
     is_scalar_resource_name,
 )
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod_requests import Sums
 
 NO_RESOURCES = Resource(0, 0, 0, 0)
-
-DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Prefix of resources that name a DeviceClass (pkg/apis/resource ResourceDeviceClassPrefix). No Node has them."""
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Resource:

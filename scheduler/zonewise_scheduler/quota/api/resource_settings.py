@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.quantity import parse_nano_value
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

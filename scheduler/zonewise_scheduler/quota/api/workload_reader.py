@@ -18,8 +18,9 @@ from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_t
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 from zonewise_scheduler.nodes.node.avoided_conditions import SINGLE_POD
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS, pod_milli_requests, with_claimed_devices
+from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests, with_claimed_devices
 from zonewise_scheduler.quota.api.admission_gates import read_admission_gates
 from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.begin_time import read_begin

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.nodes.node.pod_requests import DEVICE_CLASS
+from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 from zonewise_scheduler.quota.api.resource_settings import (
     ALL_RESOURCES,
     QuotaCheckStrategy,
