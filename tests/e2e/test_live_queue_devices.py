@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.e2e.cluster import running_scheduler
-from support.live_cluster import JOBS, KUEUE, LiveCluster, real_live_cluster
+from support.live_cluster import JOBS, KUEUE, PODS, RUN_SECONDS, LiveCluster, real_live_cluster
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
 from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
@@ -104,14 +104,46 @@ def test_a_gang_waits_for_slices_and_a_class(cluster: LiveCluster) -> None:
         eventually(lambda: nodes_of(cluster, "gang") == ["node-0", "node-2"])
 
 
+def create_template(cluster: LiveCluster, name: str, count: int) -> None:
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": count}}]
+    template = {"metadata": {"name": name}, "spec": {"spec": {"devices": {"requests": requests}}}}
+    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaimtemplates", template).ok()
+
+
+def test_devices_that_pods_outside_the_queue_hold_are_not_free(cluster: LiveCluster) -> None:
+    """kube-scheduler allocates a claim of a pod, and one that pods share. Gangs get the devices that are left."""
+    create_class(cluster)
+    create_slice(cluster, "node-1", {"gpu": 4})
+    create_slice(cluster, "node-2", {"gpu": 2})
+    create_template(cluster, "one", 1)
+    create_template(cluster, "three", 3)
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 1}}
+    shared = {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": [request]}}}
+    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaims", shared).ok()
+    claims = {"outside": {"resourceClaimTemplateName": "three"}, "sharing": {"resourceClaimName": "shared"}}
+    for name, claim in claims.items():
+        spec = {"containers": [{"name": "c", "image": "none"}], "resourceClaims": [{"name": "gpu", **claim}]}
+        pod = {"metadata": {"name": name, "annotations": {RUN_SECONDS: "3600"}}, "spec": spec}
+        cluster.api.post(PODS, pod).ok()
+        eventually(lambda name=name: cluster.api.get(f"{PODS}/{name}").ok()["status"].get("phase") == "Running")
+    left = {"node-1": 4 - 3, "node-2": 2}
+    left[cluster.api.get(f"{PODS}/sharing").ok()["spec"]["nodeName"]] -= 1
+    with cluster.controller():
+        gpu = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+        submit(cluster, "gang", 2, 0, resourceClaims=gpu)
+        eventually(lambda: nodes_of(cluster, "gang") == sorted(node for node in left for _ in range(left[node])))
+        submit(cluster, "next", 1, 1)
+        eventually(lambda: f'excluded: resource "{RESOURCE}": 4' in message_of(cluster))
+        cluster.api.delete(f"{PODS}/outside").ok()
+        eventually(lambda: nodes_of(cluster, "next") == ["node-1"])
+
+
 def test_a_gang_with_claims_gets_the_nodes_whose_slices_have_its_devices(cluster: LiveCluster) -> None:
     create_class(cluster)
     create_slice(cluster, "node-1", {"mig": 8})
     create_slice(cluster, "node-2", {"gpu": 4})
     create_slice(cluster, "node-3", {"gpu": 2})
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 2}}]
-    template = {"metadata": {"name": "two"}, "spec": {"spec": {"devices": {"requests": requests}}}}
-    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaimtemplates", template).ok()
+    create_template(cluster, "two", 2)
     with cluster.controller():
         claims = [{"name": "gpus", "resourceClaimTemplateName": "two"}]
         submit(cluster, "gang", 3, 0, resourceClaims=claims)
