@@ -191,6 +191,7 @@ class QueueController:
     def observe_claim(self, namespace: str, name: str, claim: AllocatedClaim | None) -> None:
         """Record a ResourceClaim; None: it was deleted."""
         self._nodes.observe_claim(namespace, name, claim)
+        self.configuration.observe_claim(namespace, name, claim)
 
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         """Record a pod; None: it was deleted."""

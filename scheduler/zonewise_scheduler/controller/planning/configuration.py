@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
 
 _FIELDS: Mapping[Resource, str] = {
     CLUSTER_QUEUES: "clusterQueues",
@@ -80,6 +81,8 @@ class ConfigurationObjects:
         self.priority_classes = PriorityClasses()
         self._pod_defaults: PodDefaults | None = None
         """None: it must be built again."""
+        self._claim_nodes: Mapping[str, Mapping[str, tuple[Json, ...]]] = {}
+        """Selectors of the nodes of claims that pods share, by namespace and name. Each change replaces the mapping."""
         self._listed: set[Resource] = set()
         """Kinds of _DEVICES that have been listed completely, at least once."""
         self.device_resources: tuple[DeviceResource, ...] = ()
@@ -105,6 +108,17 @@ class ConfigurationObjects:
         if (None if old is None else old.decides) != (None if new is None else new.decides):
             self._note_change(key)
         return True
+
+    def observe_claim(self, namespace: str, name: str, claim: AllocatedClaim | None) -> None:
+        """Record a ResourceClaim; None: it was deleted."""
+        known, nodes = self._claim_nodes.get(namespace, {}), () if claim is None else claim.nodes
+        if known.get(name, ()) == nodes:
+            return
+        others = {other: terms for other, terms in known.items() if other != name}
+        changed = {**others, name: nodes} if nodes else others
+        remaining = {other: names for other, names in self._claim_nodes.items() if other != namespace}
+        self._claim_nodes = {**remaining, namespace: changed} if changed else remaining
+        self._pod_defaults = None
 
     def end_listing(self, resource: Resource) -> None:
         """Record that all objects of a kind have been observed. Without any listing, the kind cannot be read."""
@@ -149,6 +163,7 @@ class ConfigurationObjects:
                 self.objects(LIMIT_RANGES),
                 self.objects(RESOURCE_CLAIM_TEMPLATES) if can_read_claims else None,
                 places_devices=self._listed >= {DEVICE_CLASSES, RESOURCE_SLICES},
+                claim_nodes=self._claim_nodes,
             )
         return self._pod_defaults
 

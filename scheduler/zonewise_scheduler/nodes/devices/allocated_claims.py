@@ -7,13 +7,14 @@ share remain available. Source: plugins/dynamicresources/allocateddevices.go for
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
+    from zonewise_common.k8s.tolerant import Json
     from zonewise_scheduler.nodes.devices.provided_devices import PoolKey
 
 _EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
@@ -59,8 +60,13 @@ class _Results(msgspec.Struct, omit_defaults=True):
     results: list[_Result] = []
 
 
-class _Allocation(msgspec.Struct, omit_defaults=True):
+class _NodeSelector(msgspec.Struct, rename="camel", omit_defaults=True):
+    node_selector_terms: list[dict[str, Any]] = []
+
+
+class _Allocation(msgspec.Struct, rename="camel", omit_defaults=True):
     devices: _Results = msgspec.field(default_factory=_Results)
+    node_selector: _NodeSelector | None = None
 
 
 class _ClaimStatus(msgspec.Struct, omit_defaults=True):
@@ -97,6 +103,8 @@ class AllocatedClaim(NamedTuple):
     """Whether kube-scheduler has made it for extended resources of the pod."""
     devices: tuple[HeldDevice, ...]
     """The devices that it holds; empty: it is not allocated."""
+    nodes: tuple[Json, ...] = ()
+    """Terms of the selector of its nodes, if it names no pod; empty: it restricts no pod."""
 
 
 _CLAIM = msgspec.json.Decoder(_Claim)
@@ -117,10 +125,13 @@ def decode_claim(raw: msgspec.Raw | bytes) -> AllocatedClaim:
         for each in (() if allocation is None else allocation.devices.results)
         if not each.admin_access and each.share_id is None
     )
+    pod = next(pods, "")
+    selector = None if allocation is None or pod else allocation.node_selector
     return AllocatedClaim(
         metadata.namespace,
         metadata.name,
-        next(pods, ""),
+        pod,
         metadata.annotations.get(_EXTENDED_RESOURCES) == "true",
         tuple(devices),
+        () if selector is None else tuple(selector.node_selector_terms),
     )

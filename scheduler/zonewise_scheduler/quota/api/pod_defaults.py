@@ -5,7 +5,8 @@
 | RuntimeClass | the overhead of the pod's RuntimeClass, and its node selector and tolerations |
 | LimitRanger | requests and limits that a container lacks, from the LimitRanges of the namespace |
 
-Devices that pods request through ResourceClaimTemplates are added too (device_requests.py).
+Devices that pods request through ResourceClaimTemplates are added too (device_requests.py), and the nodes of allocated
+claims that they share (claim_nodes.py).
 
 A Workload that was built from pods has these defaults already: existing pods are neither completed nor rejected.
 
@@ -16,9 +17,11 @@ AdjustResources, ValidateResources, ValidateLimitRange). Kueue adds no node sele
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
+from zonewise_scheduler.quota.api.claim_nodes import with_claim_nodes
 from zonewise_scheduler.quota.api.device_requests import check_device_requests, with_device_requests
 from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
@@ -50,6 +53,8 @@ class PodDefaults(NamedTuple):
     """ResourceClaimTemplates by namespace and name; None: they cannot be read."""
     places_devices: bool = False
     """Whether the devices of nodes are known, so that placements count them."""
+    claim_nodes: Mapping[str, Mapping[str, Sequence[Json]]] = {}
+    """Selectors of the nodes of allocated ResourceClaims that pods share, by namespace and name."""
 
     def claim_templates_of(self, namespace: str) -> Mapping[str, Json] | None:
         """Return the ResourceClaimTemplates of a namespace by name; None: they cannot be read."""
@@ -78,6 +83,7 @@ def build_pod_defaults(
     claim_templates: Iterable[Json] | None,
     *,
     places_devices: bool,
+    claim_nodes: Mapping[str, Mapping[str, Sequence[Json]]] = MappingProxyType({}),
 ) -> PodDefaults:
     """Return the defaults that objects determine; `claim_templates`: None if they cannot be read."""
     ranges: dict[str, list[Json]] = {}
@@ -91,6 +97,7 @@ def build_pod_defaults(
         ranges,
         None if claim_templates is None else templates,
         places_devices,
+        claim_nodes,
     )
 
 
@@ -101,6 +108,7 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
     return lambda namespace: (
         before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
         or before.claim_templates_of(namespace) != after.claim_templates_of(namespace)
+        or before.claim_nodes.get(namespace) != after.claim_nodes.get(namespace)
     )
 
 
@@ -108,6 +116,7 @@ def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same Workload if nothing is added. Raises FieldError."""
     templates = defaults.claim_templates_of(_namespace(workload))
     workload = with_device_requests(workload, templates, placed=defaults.places_devices)
+    workload = with_claim_nodes(workload, defaults.claim_nodes.get(_namespace(workload), {}))
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload

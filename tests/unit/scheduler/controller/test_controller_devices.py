@@ -75,6 +75,12 @@ class DeviceCluster(PlacedCluster):
             status={"allocation": {"devices": {"results": results}}},
         )
 
+    def share(self, name: str, node: str) -> ObjectKey:
+        """Create a claim that can be used on one node."""
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        allocation = {"devices": {}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+        return self.create(RESOURCE_CLAIMS, NAMESPACE, name, status={"allocation": allocation})
+
     def allocate_for_pods(self, job: ObjectKey, *, extended: bool) -> None:
         """Create the claims of the bound pods of a Job, each with one device."""
         used: dict[str, int] = {}
@@ -195,3 +201,29 @@ def test_a_request_that_names_a_class_gets_a_node_with_its_devices() -> None:
     jobs = [cluster.submit_with(f"job-{i}", 1, claim=False, resource=CLASS) for i in range(2)]
     queue.settle(cluster.sync_jobs)
     assert sorted(map(cluster.pinned, jobs)) == [[], ["n2"]]
+
+
+def test_pods_that_share_an_allocated_claim_get_its_node() -> None:
+    cluster = DeviceCluster()
+    queue = live_queue(cluster)
+    cluster.share("c", "n2")
+    claims = [{"name": "gpu", "resourceClaimName": "c"}]
+    jobs = [cluster.submit(f"job-{i}", 1, pods=2) for i in range(3)]
+    for job in jobs:
+        cluster.change(job, {"spec": {"template": {"spec": {"resourceClaims": claims}}}})
+    queue.settle(cluster.sync_jobs)
+    assert list(map(cluster.pinned, jobs)) == [["n2", "n2"], ["n2", "n2"], []]
+
+
+def test_a_claim_that_is_allocated_again_has_other_nodes() -> None:
+    cluster = DeviceCluster()
+    queue = live_queue(cluster)
+    key = cluster.share("c", "gone")
+    job = cluster.submit("job", 1, pods=2)
+    cluster.change(job, {"spec": {"template": {"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]}}}})
+    queue.settle(cluster.sync_jobs)
+    assert cluster.pinned(job) == []
+    cluster.delete(key)
+    cluster.share("c", "n1")
+    queue.settle(cluster.sync_jobs)
+    assert cluster.pinned(job) == ["n1", "n1"]

@@ -11,6 +11,7 @@ from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim, He
 
 Json = dict[str, Any]
 
+NODE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
 GPUS = "deviceclass.resource.kubernetes.io/gpus"
 
 
@@ -26,7 +27,10 @@ def claim(*results: Json, **metadata: Any) -> AllocatedClaim:
     obj: Json = {
         "metadata": {"namespace": "ns", "name": "c", **metadata},
         "spec": {"devices": {"requests": requests}},
-        "status": {"allocation": {"devices": {"results": list(results)}}, "reservedFor": []},
+        "status": {
+            "allocation": {"devices": {"results": list(results)}, "nodeSelector": {"nodeSelectorTerms": [NODE]}},
+            "reservedFor": [],
+        },
     }
     return decode_claim(json.dumps(obj).encode())
 
@@ -34,7 +38,7 @@ def claim(*results: Json, **metadata: Any) -> AllocatedClaim:
 def test_a_claim_holds_the_devices_of_its_allocation() -> None:
     read = claim(result("d0"), result("d1", "any/big"))
     assert read == AllocatedClaim(
-        "ns", "c", "", False, (HeldDevice(("a.io", "p"), "d0", GPUS), HeldDevice(("a.io", "p"), "d1", ""))
+        "ns", "c", "", False, (HeldDevice(("a.io", "p"), "d0", GPUS), HeldDevice(("a.io", "p"), "d1", "")), (NODE,)
     )
 
 
@@ -52,7 +56,8 @@ def test_a_claim_without_allocation_holds_none(obj: Json) -> None:
 def test_only_the_controller_of_a_claim_is_its_pod() -> None:
     owners = [{"kind": "Pod", "name": "user"}, {"kind": "Pod", "name": "p", "controller": True}]
     assert claim(ownerReferences=owners[:1]).pod == ""
-    assert claim(ownerReferences=owners).pod == "p"
+    of_pod = claim(ownerReferences=owners)
+    assert (of_pod.pod, of_pod.nodes) == ("p", ())
     assert claim(ownerReferences=[{"kind": "PodGroup", "name": "p", "controller": True}]).pod == ""
 
 
