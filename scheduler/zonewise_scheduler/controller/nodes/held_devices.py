@@ -38,8 +38,8 @@ class _Effect(NamedTuple):
     """Whether its devices are not free."""
     node: str = ""
     """Node on which its devices count in a request; "": there is none."""
-    counted: Mapping[str, int] = {}
-    """Number of these devices by resource."""
+    counted: tuple[tuple[str, int], ...] = ()
+    """Resources with the number of these devices."""
 
 
 _NO_EFFECT = _Effect()
@@ -52,7 +52,7 @@ class HeldDevices:
         self._tracker = tracker
         self._claims: dict[_Key, AllocatedClaim] = {}
         self._effects: dict[_Key, _Effect] = {}
-        self._by_pod: dict[_Key, set[_Key]] = {}
+        self._by_pod: dict[_Key, tuple[_Key, ...]] = {}
         self._changed: dict[_Key, AllocatedClaim | None] = {}
         """Claims whose effect may have changed, each as it was when its effect was determined."""
         self.held: dict[PoolKey, Counter[str]] = {}
@@ -70,15 +70,20 @@ class HeldDevices:
         old = self._claims.pop(key, None)
         if old is not None:
             self._changed.setdefault(key, old)
-            pod = namespace, old.pod
-            self._by_pod.get(pod, set()).discard(key)
-            if not self._by_pod.get(pod):
-                self._by_pod.pop(pod, None)
+            self._index(key, old.pod, ())
         if claim is not None and claim.devices:
             self._changed.setdefault(key, None)
             self._claims[key] = claim
-            if claim.pod:
-                self._by_pod.setdefault((namespace, claim.pod), set()).add(key)
+            self._index(key, claim.pod, (key,))
+
+    def _index(self, key: _Key, pod: str, keys: tuple[_Key, ...]) -> None:
+        """Replace a claim among those of its pod by `keys`."""
+        owner = key[0], pod
+        claims = (*(each for each in self._by_pod.get(owner, ()) if each != key), *keys)
+        if claims and pod:
+            self._by_pod[owner] = claims
+        else:
+            self._by_pod.pop(owner, None)
 
     def mark_pod(self, namespace: str, name: str) -> None:
         """Record that a pod may have changed."""
@@ -126,14 +131,14 @@ class HeldDevices:
             counted = {name: amount for name, amount in amounts.items() if name in names}
         else:
             counted = Counter(device.resource for device in claim.devices if device.resource in amounts)
-        return _Effect(True, pod.node, counted)
+        return _Effect(True, pod.node, tuple(sorted(counted.items())))
 
     def _apply(self, claim: AllocatedClaim, effect: _Effect, sign: int) -> None:
         """Add the effect of a claim, or remove it."""
         if effect.is_held:
             for device in claim.devices:
                 _add(self.held, device.pool, device.name, sign)
-        for name, count in effect.counted.items():
+        for name, count in effect.counted:
             _add(self._counted, effect.node, name, sign * count)
 
 
