@@ -110,6 +110,32 @@ def create_template(cluster: LiveCluster, name: str, count: int) -> None:
     cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaimtemplates", template).ok()
 
 
+def run_pod(cluster: LiveCluster, name: str, claim: Json) -> str:
+    """Run a pod outside the queue that has a claim; return its node."""
+    spec = {"containers": [{"name": "c", "image": "none"}], "resourceClaims": [{"name": "gpu", **claim}]}
+    pod = {"metadata": {"name": name, "annotations": {RUN_SECONDS: "3600"}}, "spec": spec}
+    cluster.api.post(PODS, pod).ok()
+    eventually(lambda: cluster.api.get(f"{PODS}/{name}").ok()["status"].get("phase") == "Running")
+    return cluster.api.get(f"{PODS}/{name}").ok()["spec"]["nodeName"]
+
+
+def run_sharing_pod(cluster: LiveCluster) -> str:
+    """Run a pod outside the queue with the claim `shared`, which other pods may use; return its node."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 1}}
+    claim = {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": [request]}}}
+    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaims", claim).ok()
+    return run_pod(cluster, "sharing", {"resourceClaimName": "shared"})
+
+
+def test_pods_that_share_an_allocated_claim_run_on_its_node(cluster: LiveCluster) -> None:
+    create_class(cluster)
+    create_slice(cluster, "node-2", {"gpu": 1})
+    assert run_sharing_pod(cluster) == "node-2"
+    with cluster.controller():
+        submit(cluster, "gang", 3, 0, resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+        eventually(lambda: nodes_of(cluster, "gang") == ["node-2"] * 3)
+
+
 def test_devices_that_pods_outside_the_queue_hold_are_not_free(cluster: LiveCluster) -> None:
     """kube-scheduler allocates a claim of a pod, and one that pods share. Gangs get the devices that are left."""
     create_class(cluster)
@@ -117,17 +143,9 @@ def test_devices_that_pods_outside_the_queue_hold_are_not_free(cluster: LiveClus
     create_slice(cluster, "node-2", {"gpu": 2})
     create_template(cluster, "one", 1)
     create_template(cluster, "three", 3)
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpus", "count": 1}}
-    shared = {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": [request]}}}
-    cluster.api.post(f"{DEVICES}/namespaces/default/resourceclaims", shared).ok()
-    claims = {"outside": {"resourceClaimTemplateName": "three"}, "sharing": {"resourceClaimName": "shared"}}
-    for name, claim in claims.items():
-        spec = {"containers": [{"name": "c", "image": "none"}], "resourceClaims": [{"name": "gpu", **claim}]}
-        pod = {"metadata": {"name": name, "annotations": {RUN_SECONDS: "3600"}}, "spec": spec}
-        cluster.api.post(PODS, pod).ok()
-        eventually(lambda name=name: cluster.api.get(f"{PODS}/{name}").ok()["status"].get("phase") == "Running")
+    run_pod(cluster, "outside", {"resourceClaimTemplateName": "three"})
     left = {"node-1": 4 - 3, "node-2": 2}
-    left[cluster.api.get(f"{PODS}/sharing").ok()["spec"]["nodeName"]] -= 1
+    left[run_sharing_pod(cluster)] -= 1
     with cluster.controller():
         gpu = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
         submit(cluster, "gang", 2, 0, resourceClaims=gpu)
