@@ -245,6 +245,17 @@ value: 2000001000
 description: Used for system critical pods that must not be moved from their current node.
 preemptionPolicy: PreemptLowerPriority
 ---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: defaults, namespace: ml}
+spec: {limits: [{type: Container, defaultRequest: {cpu: "1"}, max: {cpu: "32"}}]}
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+overhead: {podFixed: {cpu: 250m}}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: done, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
