@@ -28,7 +28,7 @@ LABELS = "labels"
 _NOT_DONE = 1
 
 
-class _Result(NamedTuple):
+class _LabelledFabric(NamedTuple):
     """What the files describe, for the hosts or for the nodes of a cluster."""
 
     levels: FabricLevels
@@ -125,7 +125,7 @@ def _read(paths: Sequence[str], slurm_topology: str) -> NetworkFabric:
             raise CommandError(f"{printable(path)}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _result(fabric: NetworkFabric, nodes: Sequence[LabelledNode] | None, arguments: Namespace) -> _Result:
+def _result(fabric: NetworkFabric, nodes: Sequence[LabelledNode] | None, arguments: Namespace) -> _LabelledFabric:
     """Return the levels of the hosts in the files, or those of the nodes of a cluster."""
     from zonewise_scheduler.client.fabric_listing import fabric_notes, missing_nodes
     from zonewise_scheduler.fabric.levels import fabric_levels
@@ -142,10 +142,10 @@ def _result(fabric: NetworkFabric, nodes: Sequence[LabelledNode] | None, argumen
     notes = [*fabric_notes(fabric, match, levels)]
     if nodes is not None:
         notes += missing_nodes([node.names.name for node in nodes], match)
-    return _Result(levels, labels, node_labels(levels, labels), tuple(notes))
+    return _LabelledFabric(levels, labels, node_labels(levels, labels), tuple(notes))
 
 
-def _print(arguments: Namespace, result: _Result, uids: Mapping[str, str]) -> None:
+def _print(arguments: Namespace, result: _LabelledFabric, uids: Mapping[str, str]) -> None:
     from zonewise_scheduler.client.fabric_listing import list_fabric
     from zonewise_scheduler.client.fabric_objects import node_object, topology_object
 
@@ -163,7 +163,7 @@ def _print(arguments: Namespace, result: _Result, uids: Mapping[str, str]) -> No
     _print_notes(result.notes)
 
 
-def _change(session: Session, nodes: Iterable[LabelledNode], result: _Result, arguments: Namespace) -> int:
+def _change(session: Session, nodes: Iterable[LabelledNode], result: _LabelledFabric, arguments: Namespace) -> int:
     """Print the changes, and apply them unless --dry-run is set."""
     from zonewise_scheduler.client.fabric_changes import apply_labels, apply_topology, label_changes, topology_change
     from zonewise_scheduler.client.fabric_objects import topology_object

@@ -29,7 +29,7 @@ class Components:
         """Return the lowest rank in a set."""
         return self._ranks[root]
 
-    def connect(self, one: str, two: str) -> None:
+    def join(self, one: str, two: str) -> None:
         """Join the sets of two switches."""
         large, small = self.root(one), self.root(two)
         if large == small:

@@ -85,7 +85,7 @@ class _Dump:
         known.file = where.file
         return known
 
-    def connect(self, node: _FabricNode, match: re.Match[str], where: _Where) -> None:
+    def add_port(self, node: _FabricNode, match: re.Match[str], where: _Where) -> None:
         """Add a port of a node, and its link if the other end is already known."""
         number, letter, digits, peer_number = match.groups()
         port = (node.id, int(number))
@@ -152,7 +152,7 @@ def _read(dump: _Dump, name: str, lines: NumberedLines) -> None:
         elif match := _PORT_LINE.fullmatch(line):
             if node is None:
                 raise where.error("a port without the line of its node")
-            dump.connect(node, match, where)
+            dump.add_port(node, match, where)
         elif _GROUPED.match(line):
             raise where.error("a dump with groups (-g) lists switches twice; run ibnetdiscover without -g")
         else:

@@ -76,7 +76,7 @@ def fabric_levels(fabric: NetworkFabric, leaves_by_node: Mapping[str, frozenset[
     parts = [len(leaves)]
     for links in _links_by_level(fabric, tiers):
         for one, two in links:
-            components.connect(one, two)
+            components.join(one, two)
         domains = _merged(domains, components)
         levels.append(_named(domains, components, fabric))
         parts.append(len(set(map(components.root, leaves))))
