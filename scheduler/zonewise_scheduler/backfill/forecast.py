@@ -6,7 +6,8 @@ interval from the samples. The passes of a sample path decide by walltimes, like
 
 A pass takes milliseconds, and each workload that ends or arrives causes one. With many workloads, a time grain
 therefore merges events at about the same time into one at the mean of their times. The further away they are, the more
-events are merged. Merged ends free more at once, so wide workloads start earlier than they will, and others later.
+events are merged. Merged ends free more at once, so wide workloads start too early in a sample path, and others too
+late.
 """
 
 from __future__ import annotations
