@@ -15,7 +15,7 @@ from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.client.node_facts import NodeAvailability
     from zonewise_scheduler.client.queue_facts import QueueFacts
@@ -54,6 +54,8 @@ class ClusterSetup(NamedTuple):
     """Why the controller does not respond; "" if it does."""
     may_have_device_classes: bool = False
     """Whether DeviceClasses exist, or the user may not list them."""
+    agents: Mapping[str, bool] | None = None
+    """For each node with a pod of the agent, whether the pod is ready; empty: no pod has the label of the manifests."""
 
 
 class Finding(NamedTuple):
@@ -114,8 +116,17 @@ def _reports(setup: ClusterSetup) -> Iterator[Finding]:
         message = f"{len(without)} of {len(nodes)} nodes have no report: {first_names(without)}"
         yield Finding("reports", WARNING, message,
                       "check that the agent runs there: its pods, node selector and tolerations")  # fmt: skip
+    elif silent := _nodes_without_agent(nodes, setup.agents or {}):
+        message = f"no agent is ready on {len(silent)} of {len(nodes)} nodes: {first_names(silent)}"
+        yield Finding("reports", WARNING, f"{message}; reports of such nodes may be outdated",
+                      "see the pods of the agent there, and their logs")  # fmt: skip
     else:
         yield Finding("reports", OK, f"{_count(len(nodes), 'node reports its', 'nodes report their')} zones")
+
+
+def _nodes_without_agent(nodes: Iterable[NodeAvailability], agents: Mapping[str, bool]) -> list[str]:
+    """Return the nodes without a ready agent; none if no agent is known, since other programs write reports."""
+    return [node.name for node in nodes if agents and not agents.get(node.name)]
 
 
 def _alignment(setup: ClusterSetup) -> Iterator[Finding]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _GRACE = 60.0
 """Seconds after which a scheduler has looked at a pod."""
 _UNBOUND = "spec.nodeName="
+_AGENTS = "app.kubernetes.io/name=zonewise-agent"
+"""Selects the pods of the DaemonSet in the manifests and the chart."""
 
 
 def read_setup(session: Session) -> ClusterSetup:
@@ -48,6 +50,7 @@ def read_setup(session: Session) -> ClusterSetup:
         None if pods is None else unhandled_pods(pods, session.now()),
         _read_api_problem(session) if has_queues else "",
         _listed(session, DEVICE_CLASSES) != [],
+        ready_agents(_listed(session, PODS, label_selector=_AGENTS) or ()),
     )
 
 
@@ -71,6 +74,18 @@ def unhandled_pods(pods: Iterable[Json], now: float) -> dict[str, int]:
     return dict(names)
 
 
+def ready_agents(pods: Iterable[Json]) -> dict[str, bool]:
+    """Return for each node of these pods whether one of them is ready."""
+    ready: dict[str, bool] = {}
+    for pod in pods:
+        reader = FieldReader(pod, "", [])
+        conditions = reader.child("status").children("conditions")
+        is_ready = any(one.text("type") == "Ready" and one.text("status") == "True" for one in conditions)
+        node = reader.child("spec").text("nodeName")
+        ready[node] = ready.get(node, False) or is_ready
+    return ready
+
+
 def _nodes(session: Session, problems: list[str]) -> list[SetupNode] | None:
     nodes, reports = _listed(session, NODES), _listed(session, NODE_RESOURCE_TOPOLOGIES)
     if nodes is None or reports is None:
@@ -87,10 +102,12 @@ def _node_labels(flavor: Json) -> Mapping[str, str]:
     return FieldReader(flavor, "", []).child("spec").pairs("nodeLabels")
 
 
-def _listed(session: Session, resource: Resource, field_selector: str = "") -> list[Json] | None:
+def _listed(
+    session: Session, resource: Resource, field_selector: str = "", label_selector: str = ""
+) -> list[Json] | None:
     """Return the objects of a kind, none if the cluster lacks the kind; None if the user may not list them."""
     try:
-        return session.list(resource, field_selector=field_selector)
+        return session.list(resource, field_selector=field_selector, label_selector=label_selector)
     except Forbidden:
         return None
 

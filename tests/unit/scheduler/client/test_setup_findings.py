@@ -69,6 +69,17 @@ def test_an_error_and_a_warning_name_a_remedy() -> None:
     assert all(finding.remedy for finding in findings)
 
 
+@pytest.mark.parametrize("agents", [{"a": True, "b": False}, {"a": True, "": False}, {"a": True, "gone": True}])
+def test_reports_of_nodes_without_a_ready_agent_may_be_outdated(agents: dict[str, bool]) -> None:
+    message = "no agent is ready on 1 of 2 nodes: b; reports of such nodes may be outdated"
+    assert only("reports", nodes=[node("a"), node("b")], agents=agents) == (WARNING, message)
+
+
+@pytest.mark.parametrize("agents", [None, {}, {"a": True, "b": True, "c": False}])
+def test_reports_are_sound_if_all_agents_are_ready_or_none_is_known(agents: dict[str, bool] | None) -> None:
+    assert only("reports", nodes=[node("a"), node("b"), node("c", ready=False)], agents=agents)[0] == OK
+
+
 def test_nodes_that_get_no_pods_are_named() -> None:
     """They also explain why jobs wait. Their quotas stay, since they come back."""
     nodes = [node("a"), node("b", schedulable=False), node("c", ready=False), node("d", ready=None)]
