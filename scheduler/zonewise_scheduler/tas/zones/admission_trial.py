@@ -91,7 +91,8 @@ class AdmissionTrial:
                 if filled.pods < count or several_zones:
                     shortfalls[pods.pod_set, row] = 0 if several_zones else filled.pods
                     break
-                state = fill_node(state, pods.shape, count).state
+                # if the last slice is smaller, the node was filled with more pods than it gets
+                state = filled.state if filled.pods == count else fill_node(state, pods.shape, count).state
         return shortfalls
 
     def assume(self, pod_sets: Sequence[PodsOnNodes]) -> None:
