@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, string_in
+from zonewise_scheduler.quota.api.pod_set_manifest import with_pod_sets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +29,7 @@ def with_claim_nodes(workload: Json, nodes: Mapping[str, Sequence[Json]]) -> Jso
     """
     if not nodes:
         return workload
-    spec = object_in(workload, "spec", "")
-    pod_sets = objects_in(spec, "podSets", "spec.")
-    selected = [_pod_set(pod_set, f"spec.podSets[{i}].", nodes) for i, pod_set in enumerate(pod_sets)]
-    return workload if selected == pod_sets else {**workload, "spec": {**spec, "podSets": selected}}
+    return with_pod_sets(workload, lambda pod_set, path: _pod_set(pod_set, path, nodes))
 
 
 def _pod_set(pod_set: Json, path: str, nodes: Mapping[str, Sequence[Json]]) -> Json:

@@ -7,11 +7,11 @@ Source: pkg/dra/claims.go GetResourceRequestsForResourceClaimTemplates, countDev
 
 from __future__ import annotations
 
-from operator import is_not
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in, string_in
 from zonewise_scheduler.nodes.node.pod_requests import requests_device_class
+from zonewise_scheduler.quota.api.pod_set_manifest import pod_set_objects, with_pod_sets
 from zonewise_scheduler.quota.api.workload_reader import DEVICE_REQUESTS, PLACED_DEVICES
 
 if TYPE_CHECKING:
@@ -26,13 +26,7 @@ def with_device_requests(workload: Json, templates: Mapping[str, Json] | None, *
     `templates`: the ResourceClaimTemplates of its namespace by name; None: they cannot be read. A claim that cannot be
     counted counts nothing. `placed`: placements count the devices too, as well as requests that name a DeviceClass.
     """
-    spec = object_in(workload, "spec", "")
-    pod_sets = objects_in(spec, "podSets", "spec.")
-    counted = [
-        _with_devices(pod_set, f"spec.podSets[{i}].", templates or {}, placed=placed)
-        for i, pod_set in enumerate(pod_sets)
-    ]
-    return {**workload, "spec": {**spec, "podSets": counted}} if any(map(is_not, counted, pod_sets)) else workload
+    return with_pod_sets(workload, lambda pod_set, path: _with_devices(pod_set, path, templates or {}, placed=placed))
 
 
 def _with_devices(pod_set: Json, path: str, templates: Mapping[str, Json], *, placed: bool) -> Json:
@@ -47,8 +41,8 @@ def check_device_requests(workload: Json, templates: Mapping[str, Json] | None) 
     """Raise FieldError for a claim of a Workload's pods that cannot be counted, unless no template can be read."""
     if templates is None:
         return
-    for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
-        for field, problem, _ in _claims(pod_set, f"spec.podSets[{i}].", templates):
+    for pod_set, path in pod_set_objects(workload):
+        for field, problem, _ in _claims(pod_set, path, templates):
             if problem:
                 raise FieldError(field, problem)
 

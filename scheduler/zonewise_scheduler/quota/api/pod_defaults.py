@@ -24,6 +24,7 @@ from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string
 from zonewise_scheduler.quota.api.claim_nodes import with_claim_nodes
 from zonewise_scheduler.quota.api.device_requests import check_device_requests, with_device_requests
 from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, container_defaults
+from zonewise_scheduler.quota.api.pod_set_manifest import pod_set_objects, with_pod_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,14 +121,8 @@ def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload
-    of_containers = container_defaults(ranges)
-    spec = object_in(workload, "spec", "")
-    pod_sets = objects_in(spec, "podSets", "spec.")
-    completed = [
-        _pod_set(pod_set, f"spec.podSets[{i}].", of_containers, defaults.runtime_classes)
-        for i, pod_set in enumerate(pod_sets)
-    ]
-    return workload if completed == pod_sets else {**workload, "spec": {**spec, "podSets": completed}}
+    of_containers, runtime_classes = container_defaults(ranges), defaults.runtime_classes
+    return with_pod_sets(workload, lambda pod_set, path: _pod_set(pod_set, path, of_containers, runtime_classes))
 
 
 def check_pods(workload: Json, defaults: PodDefaults, *, counts_devices: bool = True) -> None:
@@ -141,12 +136,11 @@ def check_pods(workload: Json, defaults: PodDefaults, *, counts_devices: bool = 
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return
-    for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
-        path = f"spec.podSets[{i}].template."
-        spec = object_in(object_in(pod_set, "template", path), "spec", path)
-        _check_node_selector(spec, f"{path}spec.", defaults.runtime_classes)
+    for pod_set, path in pod_set_objects(workload):
+        spec = object_in(object_in(pod_set, "template", path), "spec", f"{path}template.")
+        _check_node_selector(spec, f"{path}template.spec.", defaults.runtime_classes)
         if ranges:
-            check_pod(spec, f"{path}spec.", ranges)
+            check_pod(spec, f"{path}template.spec.", ranges)
 
 
 def _check_node_selector(spec: Json, path: str, runtime_classes: Mapping[str, RuntimeClassDefaults]) -> None:

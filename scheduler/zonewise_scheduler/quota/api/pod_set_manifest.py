@@ -8,7 +8,7 @@ from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Json = dict[str, Any]
 
@@ -36,8 +36,25 @@ class PodSetManifest(NamedTuple):
 
 def read_pod_set_manifests(workload: Mapping[str, Any]) -> tuple[PodSetManifest, ...]:
     """Return the pod sets of a Workload as submitted; templates are shared. Raises FieldError for invalid ones."""
+    return tuple(_pod_set_manifest(pod_set, path) for pod_set, path in pod_set_objects(workload))
+
+
+def pod_set_objects(workload: Mapping[str, Any]) -> list[tuple[Json, str]]:
+    """Return the pod sets of a Workload, each with its path, which ends with a dot. Raises FieldError."""
     pod_sets = objects_in(object_in(workload, "spec", ""), "podSets", "spec.")
-    return tuple(_pod_set_manifest(pod_set, f"spec.podSets[{i}].") for i, pod_set in enumerate(pod_sets))
+    return [(pod_set, f"spec.podSets[{i}].") for i, pod_set in enumerate(pod_sets)]
+
+
+def with_pod_sets(workload: Json, change: Callable[[Json, str], Json]) -> Json:
+    """Return a Workload with changed pod sets; the same Workload if no pod set changes. Raises FieldError.
+
+    `change` gets a pod set and its path, as in pod_set_objects(), and returns a changed copy or the same pod set.
+    """
+    pod_sets = pod_set_objects(workload)
+    changed = [change(pod_set, path) for pod_set, path in pod_sets]
+    if changed == [pod_set for pod_set, _ in pod_sets]:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "podSets": changed}}
 
 
 def _pod_set_manifest(pod_set: Json, path: str) -> PodSetManifest:
