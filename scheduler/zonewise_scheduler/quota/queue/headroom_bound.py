@@ -126,9 +126,8 @@ class HeadroomBound:
         """Cache of alternatives(): they depend on quotas, not on usage."""
         self._key_bounds: dict[tuple[ResourceNode, int, FlavorResource], _KeyBound] = {}
         """By the node that lends to the queue, priority and key; queues without preemption share them."""
-        self._shape_bounds: dict[tuple[str, int, FlavorAlternatives], ShapeBound] = {}
-        """By queue, priority and alternatives."""
-        self._shared_bounds: dict[_BoundAlternatives, ShapeBound] = {}
+        self._shape_bounds: dict[_BoundAlternatives, ShapeBound] = {}
+        """All queues with the same key bounds share them."""
         flavors = () if snapshot.resource_flavors is None else snapshot.resource_flavors.values()
         self._placing_flavors = {flavor.name for flavor in flavors if flavor.topology_name}
         """The names of the flavors with a topology."""
@@ -153,8 +152,12 @@ class HeadroomBound:
 
     def shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> ShapeBound:
         """Return the bound of a queue's workloads with this priority and these alternatives."""
-        shape = self._shape_bounds.get((queue, priority, alternatives))
-        return self._new_shape_bound(queue, priority, alternatives) if shape is None else shape
+        node = self.snapshot.cluster_queues[queue]
+        bound_alternatives = tuple(
+            tuple((self._key_bound(node, priority, key), amount) for key, amount in requests)
+            for requests in alternatives
+        )
+        return self._shape_bounds.setdefault(bound_alternatives, ShapeBound(bound_alternatives))
 
     def inadmissible_reason(self, shape: ShapeBound, walltime: float) -> BoundReason:
         """Return why a workload with this bound and walltime (seconds) is certainly inadmissible."""
@@ -180,17 +183,6 @@ class HeadroomBound:
             self._settings.fair_sharing
             or self.snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
         )
-
-    def _new_shape_bound(self, queue: str, priority: int, alternatives: FlavorAlternatives) -> ShapeBound:
-        """Return the bound of a shape; all queues with the same key bounds share it."""
-        node = self.snapshot.cluster_queues[queue]
-        bound_alternatives = tuple(
-            tuple((self._key_bound(node, priority, key), amount) for key, amount in requests)
-            for requests in alternatives
-        )
-        shape = self._shared_bounds.setdefault(bound_alternatives, ShapeBound(bound_alternatives))
-        self._shape_bounds[queue, priority, alternatives] = shape
-        return shape
 
     def _key_bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> _KeyBound:
         node: ResourceNode = queue
