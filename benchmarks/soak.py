@@ -16,22 +16,19 @@ The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed.
 from __future__ import annotations
 
 import argparse
-import http.client
 import random
 import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import urllib3
-
 from benchmarks.soak_clients import HostileClients
 from benchmarks.soak_cluster import SoakCluster, running_soak_cluster
-from benchmarks.soak_resources import Growth, ResourceLog
+from benchmarks.soak_loop import SoakLoop
 from benchmarks.targets import Row, show, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.soak_cluster import Part
 
@@ -40,28 +37,16 @@ Json = dict[str, Any]
 NODES = 3
 PODS = 26
 MAX_CPUS = 16
-PERIOD = 1.0
-"""Seconds between two changes of pods."""
-SAMPLE_PERIOD = 0.5
-FAULT_SECONDS = (2.0, 10.0)
-GRACE = 10.0
-"""Seconds after a fault in which waiting pods are not counted, while kubelets and kube-scheduler reconnect."""
-CALM = 15.0
-"""Seconds from the end of the grace after one fault to the next fault."""
 MAX_WAIT = 5.0
-WARM_UP = 60.0
-"""Seconds at the start of a program's life that do not count for its growth."""
 _TERMINAL = ("Succeeded", "Failed")
-_PROBE_TIMEOUT = 2.0
 _NO_PORT = 1
 """A port on which nothing listens: the program is restarting."""
 
 
 class Counts(NamedTuple):
-    """The soak's counts so far."""
+    """The counts of pods so far."""
 
     created: int = 0
-    faults: int = 0
     rejected: tuple[str, ...] = ()
     """Name and reason for each pod that a kubelet rejected."""
     fitting: int = 0
@@ -70,60 +55,38 @@ class Counts(NamedTuple):
     """Longest time in seconds that a pod which fits has waited."""
     late: tuple[str, ...] = ()
     """Pods that fit but waited too long, with the node."""
-    probes: int = 0
-    unanswered: tuple[str, ...] = ()
-    tracebacks: tuple[str, ...] = ()
-    """A program's name and its log from the traceback on."""
 
 
-class _Soak:
-    def __init__(self, soaked: SoakCluster, seed: int) -> None:
+class _SoakedPods:
+    """Pods that come and go on a cluster; implements SoakedSystem."""
+
+    servers = frozenset({"etcd", "kube-apiserver"})
+
+    def __init__(self, soaked: SoakCluster, chance: random.Random) -> None:
         self._soaked = soaked
         self._cluster = soaked.cluster
-        self._chance = random.Random(seed)  # noqa: S311 -- no secret
+        self._chance = chance
         self._alive: dict[str, int] = {}
         self._fitting_since: dict[str, float] = {}
-        self._faulty: set[str] = set()
-        self._calm_from = time.monotonic()
         self.counts = Counts()
-        self.resources = ResourceLog()
 
-    def run(self, seconds: float) -> None:
-        """Run until the time is over, with a fault after each calm phase; then read the logs."""
-        end = time.monotonic() + seconds
-        report = time.monotonic() + 60.0
-        while time.monotonic() < end:
-            self._run_until(time.monotonic() + CALM)
-            self._fault()
-            self._calm_from = time.monotonic() + GRACE
-            self._run_until(self._calm_from)
-            if time.monotonic() >= report:
-                report += 60.0
-                print(f"{end - time.monotonic():5.0f} s left: {_summary(self.counts)}", file=sys.stderr, flush=True)
-        for part in self._soaked.parts.values():
-            self._read_log(part)
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return self._soaked.parts
 
-    def _run_until(self, end: float) -> None:
-        due = time.monotonic()
-        while (now := time.monotonic()) < end:
-            if now >= due:
-                due = now + PERIOD
-                self._when_served(self._change)
-            self._when_served(self._audit)
-            self._probe()
-            self._sample_resources()
-            time.sleep(max(0.0, min(due, end, now + SAMPLE_PERIOD) - time.monotonic()))
+    def interrupted(self) -> None:
+        self._fitting_since.clear()
 
-    def _when_served(self, call: Callable[[], None]) -> None:
-        """Call a function that needs the API server, which may be down or silent."""
-        if self._faulty & {"etcd", "kube-apiserver"}:
-            return
-        try:
-            call()
-        except (urllib3.exceptions.HTTPError, AssertionError):  # the server may have returned only a moment ago
-            self._fitting_since.clear()
+    def wait_until_served(self) -> None:
+        self._cluster.server.wait_until_ready()
 
-    def _change(self) -> None:
+    def summary(self) -> str:
+        counts = self.counts
+        return (f"{counts.created} pods, {len(counts.rejected)} rejected, {len(counts.late)} late, "
+                f"longest wait {counts.longest_wait:.1f} s")  # fmt: skip
+
+    def change(self) -> None:
+        """Create a pod, and delete another one if there are many."""
         from support.e2e.pods import container, pod
 
         if len(self._alive) >= PODS:
@@ -135,48 +98,30 @@ class _Soak:
         self._cluster.create([pod(name, container(cpu=str(cpus), memory="1Gi"), restart="Never")])
         self._alive[name] = cpus
 
-    # --- faults
+    def probe_port(self, name: str) -> int | None:
+        """Return the probe port of one of our programs; None before it serves, and for other programs."""
+        if name == "extender":
+            extender = self._soaked.extender.running
+            return extender.ports[1] if extender.said.count("serving on port") == 2 else None
+        agent = self._cluster.agents.get(name.removeprefix("agent ")) if name.startswith("agent ") else None
+        if agent is None or agent.process is None or "serving on port" not in agent.process.said:
+            return None
+        return agent.process.port()
 
-    def _fault(self) -> None:
-        part = self._soaked.parts[self._chance.choice(sorted(self._soaked.parts))]
-        seconds = self._chance.uniform(*FAULT_SECONDS)
-        pauses = self._chance.random() < 0.5
-        self._faulty.add(part.name)
-        if pauses:
-            part.pause()
-        else:
-            self._read_log(part)
-            part.kill()
-        self._run_until(time.monotonic() + seconds)
-        if pauses:
-            part.resume()
-        else:
-            part.start()
-        if part.name in ("etcd", "kube-apiserver"):
-            self._cluster.server.wait_until_ready()
-        self._faulty.remove(part.name)
-        self.counts = self.counts._replace(faults=self.counts.faults + 1)
+    # --- audit
 
-    # --- counts
-
-    def _read_log(self, part: Part) -> None:
-        """Read the log of one of our programs since its start."""
-        _, marker, traceback = (part.said() if part.said is not None else "").partition("Traceback")
-        if marker:
-            text = f"{part.name}: {marker}{traceback[:2000]}"
-            self.counts = self.counts._replace(tracebacks=(*self.counts.tracebacks, text))
-
-    def _audit(self) -> None:
+    def audit(self, *, calm: bool) -> None:
+        """Count rejected pods and, while it is calm, pods that wait although they fit."""
         pods = self._cluster.pods()
         for name, obj in pods.items():
             if obj["status"].get("phase") == "Failed" and name in self._alive:
                 del self._alive[name]
                 text = f"{name} {obj['status'].get('reason')}: {obj['status'].get('message')}"
                 self.counts = self.counts._replace(rejected=(*self.counts.rejected, text))
-        if self._faulty or time.monotonic() < self._calm_from:
-            self._fitting_since.clear()
-        else:
+        if calm:
             self._audit_waits(pods)
+        else:
+            self._fitting_since.clear()
 
     def _audit_waits(self, pods: dict[str, Json]) -> None:
         now = time.monotonic()
@@ -204,40 +149,6 @@ class _Soak:
             return 0
         return state.largest_free({obj["metadata"]["uid"] for obj in pods.values()})
 
-    def _probe(self) -> None:
-        for part in self._soaked.parts.values():
-            port = self._probe_port(part)
-            if port is None:
-                continue
-            self.counts = self.counts._replace(probes=self.counts.probes + 1)
-            try:
-                _get_health(port)
-            except OSError as error:
-                text = f"{part.name}: {error.__class__.__name__} {error}"
-                self.counts = self.counts._replace(unanswered=(*self.counts.unanswered, text))
-
-    def _probe_port(self, part: Part) -> int | None:
-        """Return the port of one of our programs that is up and has begun to serve."""
-        if part.name in self._faulty:
-            return None
-        return self.port(part.name)
-
-    def port(self, name: str) -> int | None:
-        """Return the probe port of one of our programs; None before it serves, and for other programs."""
-        if name == "extender":
-            extender = self._soaked.extender.running
-            return extender.ports[1] if extender.said.count("serving on port") == 2 else None
-        agent = self._cluster.agents.get(name.removeprefix("agent ")) if name.startswith("agent ") else None
-        if agent is None or agent.process is None or "serving on port" not in agent.process.said:
-            return None
-        return agent.process.port()
-
-    def _sample_resources(self) -> None:
-        now = time.monotonic()
-        for name, part in self._soaked.parts.items():
-            if part.said is not None:
-                self.resources.sample(name, part.pid(), now)
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the soak and print the table; return 1 if a target is missed, 2 if a binary is absent."""
@@ -251,59 +162,34 @@ def main(arguments: Sequence[str]) -> int:
         return skip(reason)
     with ExitStack() as stack:
         soaked = stack.enter_context(running_soak_cluster(NODES))
-        soak = _Soak(soaked, options.seed)
-        for index, port in enumerate(_attacked_ports(soak, soaked)):
+        chance = random.Random(options.seed)  # noqa: S311 -- no secret
+        pods = _SoakedPods(soaked, chance)
+        loop = SoakLoop(pods, chance)
+        for index, port in enumerate(_attacked_ports(pods, soaked)):
             stack.enter_context(HostileClients(port, options.seed + index))
-        soak.run(options.minutes * 60)
-        for text in (*soak.counts.rejected, *soak.counts.late, *soak.counts.unanswered[:20], *soak.counts.tracebacks):
+        loop.run(options.minutes * 60)
+        counts = pods.counts
+        for text in (*counts.rejected, *counts.late, *loop.counts.unanswered[:20], *loop.counts.tracebacks):
             print(text)
-        return show(_rows(soak))
+        return show([*_rows(counts), *loop.rows()])
 
 
-def _attacked_ports(soak: _Soak, soaked: SoakCluster) -> list[Callable[[], int]]:
+def _attacked_ports(pods: _SoakedPods, soaked: SoakCluster) -> list[Callable[[], int]]:
     def extender_port() -> int:
         extender = soaked.extender.running
-        return extender.ports[0] if soak.port("extender") else _NO_PORT
+        return extender.ports[0] if pods.probe_port("extender") else _NO_PORT
 
     names = ["extender", *(name for name in soaked.parts if name.startswith("agent "))]
-    return [extender_port, *(lambda name=name: soak.port(name) or _NO_PORT for name in names)]
+    return [extender_port, *(lambda name=name: pods.probe_port(name) or _NO_PORT for name in names)]
 
 
-def _rows(soak: _Soak) -> list[Row]:
-    counts = soak.counts
-    rows = [
+def _rows(counts: Counts) -> list[Row]:
+    return [
         Row("pods created", str(counts.created)),
-        Row("faults", str(counts.faults)),
         Row("pods rejected by kubelets", str(len(counts.rejected)), "0", not counts.rejected),
         Row("times that a pod was seen to wait although it fits", str(counts.fitting)),
         Row("longest wait of a pod that fits", f"{counts.longest_wait:.1f} s", f"<= {MAX_WAIT:.0f} s", not counts.late),
-        Row("probes unanswered", f"{len(counts.unanswered)} of {counts.probes}", "0", not counts.unanswered),
-        Row("programs with a traceback in their log", str(len(counts.tracebacks)), "0", not counts.tracebacks),
     ]
-    return rows + [_growth_row(name, growth) for name, growth in soak.resources.growth(WARM_UP).items()]
-
-
-def _growth_row(name: str, growth: Growth) -> Row:
-    measured = f"{growth.resident / 2**20:+.1f} MiB, {growth.threads:+d}, {growth.descriptors:+d}"
-    flat = growth.resident <= 2 << 20 and growth.threads <= 2 and growth.descriptors <= 5
-    return Row(f"{name}: growth in {growth.seconds:.0f} s: memory, threads, descriptors", measured, "flat", flat)
-
-
-def _summary(counts: Counts) -> str:
-    return (f"{counts.created} pods, {counts.faults} faults, {len(counts.rejected)} rejected, {len(counts.late)} late, "
-            f"longest wait {counts.longest_wait:.1f} s, {len(counts.unanswered)} of {counts.probes} probes unanswered"
-            )  # fmt: skip
-
-
-def _get_health(port: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
-    try:
-        connection.request("GET", "/healthz")
-        connection.getresponse().read()
-    except http.client.HTTPException as error:
-        raise OSError(str(error)) from error
-    finally:
-        connection.close()
 
 
 def _node_of(pod: Json) -> str:
