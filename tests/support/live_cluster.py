@@ -140,6 +140,7 @@ class LiveCluster(NamedTuple):
         stop: int = 0,
         priority: str = "",
         topology: str = "",
+        queue: str = "queue",
         ports: tuple[Json, ...] = (),
         **fields: Any,
     ) -> None:
@@ -148,7 +149,7 @@ class LiveCluster(NamedTuple):
         `stop`: the seconds that a deleted pod takes to end. `ports`: the ports of each pod's container. `fields`: other
         fields of the Job's spec.
         """
-        labels = {QUEUE_LABEL: "queue"} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
+        labels = {QUEUE_LABEL: queue} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
         container: Json = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(cpus)}}}
         container |= {"ports": list(ports)} if ports else {}
         pod_spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": stop or 1, "containers": [container]}
