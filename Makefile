@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help show demo demo-agent proto dashboards reference man test test-quick test-long test-random test-mutants test-servers check docs format image image-lock chart install.yaml \
         bench bench-agent bench-fit bench-extender bench-queue bench-client bench-churn bench-placing bench-live bench-up bench-page \
-        page-pictures soak install clean
+        page-pictures soak soak-queue install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ page-pictures: .venv/.dev ## Generate the pictures in docs/guides/page.md; needs
 
 soak: .venv/.dev ## Run everything with real programs for 20 minutes, with faults and hostile clients; update docs/performance.md
 	$(BIN)/python -m benchmarks.report soak
+
+soak-queue: .venv/.dev ## ... the same for the queue, with two replicas and simulated nodes
+	$(BIN)/python -m benchmarks.report soak-queue
 
 install: $(UV) ## Install the agent into PREFIX, with compiled bytecode
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode

@@ -80,6 +80,9 @@ class _SoakedPods:
     def wait_until_served(self) -> None:
         self._cluster.server.wait_until_ready()
 
+    def role(self, name: str) -> str:  # noqa: ARG002 -- each program has one
+        return ""
+
     def summary(self) -> str:
         counts = self.counts
         return (f"{counts.created} pods, {len(counts.rejected)} rejected, {len(counts.late)} late, "

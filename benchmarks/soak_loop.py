@@ -76,6 +76,13 @@ class SoakedSystem(Protocol):
         """Return the health port of one of our programs; None before it serves, and for other parts."""
         ...
 
+    def role(self, name: str) -> str:
+        """Return the role of one of our programs now, such as " as leader"; its resources are compared within a role.
+
+        "": it has only one role.
+        """
+        ...
+
     def summary(self) -> str:
         """Return the system's own counts in one line."""
         ...
@@ -165,7 +172,7 @@ class SoakLoop:
                 continue
             self.counts = self.counts._replace(probes=self.counts.probes + 1)
             try:
-                _get_health(port)
+                get(port, "/healthz")
             except OSError as error:
                 text = f"{name}: {error.__class__.__name__} {error}"
                 self.counts = self.counts._replace(unanswered=(*self.counts.unanswered, text))
@@ -174,7 +181,7 @@ class SoakLoop:
         now = time.monotonic()
         for name, part in self._system.parts.items():
             if part.said is not None:
-                self.resources.sample(name, part.pid(), now)
+                self.resources.sample(f"{name}{self._system.role(name)}", part.pid(), now)
 
     def _summary(self) -> str:
         counts = self.counts
@@ -198,12 +205,15 @@ def _growth_row(name: str, growth: Growth) -> Row:
     return Row(f"{name}: growth in {growth.seconds:.0f} s: memory, threads, descriptors", measured, "flat", flat)
 
 
-def _get_health(port: int) -> None:
+def get(port: int, path: str) -> int:
+    """Return the status of a response; raise OSError if there is none."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
     try:
-        connection.request("GET", "/healthz")
-        connection.getresponse().read()
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
     except http.client.HTTPException as error:
         raise OSError(str(error)) from error
     finally:
         connection.close()
+    return response.status

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.queue_soak import partly_running, waiting_though_fitting
+from benchmarks.queue_soak import held_pods, waiting_though_fitting
 
 Json = dict[str, Any]
 
@@ -34,18 +34,11 @@ def workload(**fields: Json) -> Json:
     return {"metadata": {"ownerReferences": [{"name": "job"}]}, "spec": {}, **fields}
 
 
-@pytest.mark.parametrize(
-    ("pods", "found"),
-    [
-        ([pod("node-0"), pod("node-1")], []),
-        ([pod("node-0", phase="Succeeded"), pod("node-1")], []),
-        ([pod("node-0", phase="Failed"), pod("node-1")], ["job runs with 1 of 2 pods"]),
-        ([], ["job runs with 0 of 2 pods"]),
-    ],
-)
-def test_a_started_job_needs_all_of_its_pods(pods: list[Json], found: list[str]) -> None:
-    assert partly_running([job(2, suspend=False)], pods) == found
-    assert partly_running([job(2, suspend=True)], pods) == []
+def test_a_job_that_runs_has_no_held_pods() -> None:
+    held = pod(None) | {"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}}
+    assert held_pods([job(2, suspend=False)], [held, pod("node-1")]) == ["job runs, but 1 of its pods are held"]
+    assert held_pods([job(2, suspend=True)], [held, held]) == []
+    assert held_pods([job(2, suspend=False)], [pod("node-0")]) == []
 
 
 def test_a_job_that_fits_should_not_wait() -> None:
