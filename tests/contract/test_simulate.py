@@ -194,7 +194,7 @@ def test_jobs_that_cannot_run_on_nodes_are_named_with_the_reason(simulating: Sim
     lines = printed.err.splitlines()
     assert lines[0] == "jobs.json: 2 jobs that fit nowhere:"
     assert lines[1].startswith("  job wide: flavor nodes: ")
-    assert lines[2].startswith("  job gpu: nvidia.com/gpu: the queue has no quota of it")
+    assert lines[2].startswith("  job gpu: nvidia.com/gpu: the queue has no quota for it")
     assert "jobs rejected" in printed.out
 
 

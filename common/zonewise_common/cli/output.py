@@ -38,7 +38,7 @@ def check_reader() -> None:
     """
     try:
         descriptor = sys.stdout.fileno()
-    except io.UnsupportedOperation:  # it is no file, as in tests
+    except io.UnsupportedOperation:  # it is not a file, as in tests
         return
     poll = select.poll()
     poll.register(descriptor, 0)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class WatchBackoff:
     """Counts consecutive failures, and derives the wait from them.
 
-    A watch whose version is too old (410) is no failure: the server works, and a listing is due at once. A second 410
-    without a healthy watch in between counts, so that a defective server is not queried without a pause. An error
+    A watch whose version is too old (410) is not a failure: the server works, and a listing is due at once. A second
+    410 without a healthy watch in between counts, so that a defective server is not queried without a pause. An error
     status after attempts without a response means that the server is back: the waits start over.
     """
 

@@ -106,7 +106,7 @@ def apply_topology(session: Session, topology: Json, *, force: bool) -> str:
     try:
         session.client.apply(TOPOLOGIES, topology, field_manager=FIELD_MANAGER, force=force)
     except Conflict as error:
-        return f"topology {name}: {error.message}; --force takes it over, and --name NAME makes another one"
+        return f"topology {name}: {error.message}; --force takes it over, and --name NAME creates another one"
     except Invalid as error:
         return f"topology {name}: {error.message}; delete it, or use --name NAME for another one"
     return ""

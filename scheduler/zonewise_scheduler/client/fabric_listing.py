@@ -77,7 +77,7 @@ def fabric_notes(fabric: NetworkFabric, match: FabricMatch, levels: FabricLevels
     for names, singular, plural in (
         (match.repeated, "node description belongs to several HCAs", "node descriptions belong to several HCAs each"),
         (match.ambiguous, "host may be several nodes", "hosts may be several nodes each"),
-        (match.unmatched, "host is no node of the cluster", "hosts are no nodes of the cluster"),
+        (match.unmatched, "host is not a node of the cluster", "hosts are not nodes of the cluster"),
         (match.unlinked, "node has no link to a switch", "nodes have no link to a switch"),
         (levels.partial, "node lacks a leaf of its domain", "nodes lack a leaf of their domain"),
         (levels.mixed, "node shares leaves with another domain", "nodes share leaves with another domain"),

@@ -250,7 +250,7 @@ def _uncovered_gpus(setup: ClusterSetup) -> Iterator[Finding]:
     )
     for resource in sorted(nodes.keys() - covered):
         holders = _count(nodes[resource], "node has", "nodes have")
-        yield Finding("flavors", WARNING, f"no ClusterQueue has a quota of {resource}, which {holders}",
+        yield Finding("flavors", WARNING, f"no ClusterQueue has a quota for {resource}, which {holders}",
                       "add it to `coveredResources` of a resource group")  # fmt: skip
 
 

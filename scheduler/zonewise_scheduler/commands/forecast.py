@@ -60,7 +60,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "90 (minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
     add("--priority", type=int, default=0, metavar="NUMBER", help="priority of the job (default: 0)")
     add(
-        "--topology", metavar="LABEL", default="", help="level of the queue's Topology; all pods go to one domain of it"
+        "--topology",
+        metavar="LABEL",
+        default="",
+        help="level of the queue's Topology; all pods go to one domain of this level",
     )
     add_output_arguments(parser, (TABLE, JSON, YAML))
     add_cluster_arguments(parser, all_namespaces=False)

@@ -128,7 +128,7 @@ OPTIONS = Options((
            "period (default: 500)", "NUMBER"),
     Option("podsReadyTimeout", duration, "evict a workload if not all of its pods are ready this long after its "
            "admission (default: never)", "DURATION"),
-    Option("podsRecoveryTimeout", duration, "evict a workload if a failed pod of it is not ready again within this "
+    Option("podsRecoveryTimeout", duration, "evict a workload if one of its failed pods is not ready again within this "
            "time (default: never)", "DURATION"),
     Option("requeueLimit", whole_number(0, 1_000_000), "deactivate a workload whose pods were not ready in time, after "
            "this many requeues (default: never)", "NUMBER"),

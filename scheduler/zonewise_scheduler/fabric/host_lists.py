@@ -25,7 +25,7 @@ def expand(text: str) -> list[str]:
         match = _ELEMENT.match(text, start)
         end = match.end() if match else start
         if match is None or text[end : end + 1] not in ("", ",") or end + 1 == len(text):
-            raise ValueError(f"{text[start : start + 40]!r} is no list of names, such as node[1-4]")
+            raise ValueError(f"{text[start : start + 40]!r} is not a list of names, such as node[1-4]")
         names += _expanded(match[0], MAX_NAMES - len(names))
         start = end + 1
     return names
@@ -37,7 +37,7 @@ def _expanded(element: str, most: int) -> list[str]:
     for part in parts:
         total *= len(part)
     if total > most:
-        raise ValueError(f"{element[:40]!r} makes more than {MAX_NAMES} names")
+        raise ValueError(f"{element[:40]!r} expands to more than {MAX_NAMES} names")
     return ["".join(words) for words in product(*parts)]
 
 
@@ -47,12 +47,12 @@ def _numbers(text: str, most: int) -> list[str]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part[:40]!r} is no range of numbers, such as 1-4")
+            raise ValueError(f"{part[:40]!r} is not a range of numbers, such as 1-4")
         low, high = int(match[1]), int(match[2] or match[1])
         if high < low:
             raise ValueError(f"{part!r} is a range that ends before it begins")
         if len(numbers) + high - low + 1 > most:
-            raise ValueError(f"{part!r} makes more than {MAX_NAMES} names")
+            raise ValueError(f"{part!r} expands to more than {MAX_NAMES} names")
         numbers += [str(number).rjust(len(match[1]), "0") for number in range(low, high + 1)]
     return numbers
 

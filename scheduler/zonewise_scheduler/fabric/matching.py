@@ -38,7 +38,7 @@ class FabricMatch(NamedTuple):
     repeated: tuple[str, ...]
     """Descriptions that several HCAs have."""
     unmatched: tuple[str, ...]
-    """Hosts that are no node of the cluster."""
+    """Hosts that are not nodes of the cluster."""
     ambiguous: tuple[str, ...]
     """Hosts that may be several nodes of the cluster."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fabric.types import NetworkFabric
 
 _MAX_COMMENTS = 10_000
-"""Maximum lines before the first one that is no comment."""
+"""Maximum lines before the first one that is not a comment."""
 _YAML = re.compile(r"---|-\s+\w+:|\[\s*[{\]]")
 
 
@@ -28,7 +28,7 @@ def read_fabric(files: Sequence[tuple[str, NumberedLines]], slurm_topology: str 
     line, lines = _first_line(lines)
     is_conf, is_yaml = is_slurm_conf(line), _YAML.match(line) is not None
     if slurm_topology and not is_yaml:
-        raise FabricError(f"{name}: is no topology.yaml, so there is no topology to select")
+        raise FabricError(f"{name}: is not a topology.yaml, so there is no topology to select")
     if (is_conf or is_yaml) and len(files) > 1:
         raise FabricError(f"{name}: a file of Slurm describes the whole fabric; pass it alone, without {files[1][0]}")
     if is_conf:

@@ -78,7 +78,7 @@ def _pairs(where: str, line: str) -> dict[str, str]:
     while position < len(line):
         match = _PAIR.match(line, position)
         if match is None:
-            raise FabricError(f"{where}: {excerpt(line[position:])} is no KEY=VALUE of topology.conf")
+            raise FabricError(f"{where}: {excerpt(line[position:])} is not a KEY=VALUE of topology.conf")
         key = match[1].lower()
         if key in pairs:
             raise FabricError(f"{where}: {match[1]} is set twice")
@@ -97,5 +97,5 @@ def _pairs(where: str, line: str) -> dict[str, str]:
 
 def _sizes(where: str, text: str) -> list[int]:
     if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
-        raise FabricError(f"{where}: BlockSizes {excerpt(text)} is no list of numbers")
+        raise FabricError(f"{where}: BlockSizes {excerpt(text)} is not a list of numbers")
     return [int(size) for size in text.split(",")]

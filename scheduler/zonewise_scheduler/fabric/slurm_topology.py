@@ -129,7 +129,7 @@ def _nodes(entries: Iterable[SlurmEntry]) -> Iterator[tuple[SlurmEntry, str]]:
     for entry in entries:
         for node in _expanded(entry, entry.nodes):
             if not is_subdomain(node.lower()):
-                raise FabricError(f"{entry.where}: {excerpt(node)} is no valid name of a node")
+                raise FabricError(f"{entry.where}: {excerpt(node)} is not a valid name of a node")
             yield entry, node
 
 

@@ -3,7 +3,7 @@
 Managed switches of NVIDIA describe themselves as "MF0;NAME:MODEL/U1", and the chips of a director as
 "MF0;NAME:MODEL/L01/U1". The name is NAME if no other switch has it, else all of the text behind "MF0;". A description
 with spaces is a model, not a name. Such a switch, and each switch whose text is not unique, is named by its GUID. A
-text that ends like a GUID is no name either, so it never equals such a name.
+text that ends like a GUID is not a name either, so it never equals such a name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def switch_names(descriptions: Mapping[str, str]) -> dict[str, str]:
 
 
 def _candidates(description: str) -> tuple[str, ...]:
-    """Return possible names, the best first; none if the description is no name."""
+    """Return possible names, the best first; none if the description is not a name."""
     names: tuple[str, ...] = ()
     if managed := _MANAGED.fullmatch(description):
         names = (managed[2], re.sub("[:/]", ".", managed[1]))

@@ -20,15 +20,15 @@ _SHOWN = 60
 
 
 def numbered_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines without their ends, counted from 1. Raises FabricError for a line that is no text."""
+    """Yield the lines without their ends, counted from 1. Raises FabricError for a line that is not text."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
         line = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
         if len(line) > MAX_LINE:
-            raise FabricError(f"{name}, line {number}: longer than {MAX_LINE} bytes: this is no text file")
+            raise FabricError(f"{name}, line {number}: longer than {MAX_LINE} bytes: this is not a text file")
         if b"\0" in line:
-            raise FabricError(f"{name}, line {number}: contains a null byte: this is no text file")
+            raise FabricError(f"{name}, line {number}: contains a null byte: this is not a text file")
         yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
 

@@ -35,7 +35,7 @@ _MAX_SECONDS = 2**53
 _MAX_IDENTIFIER = 2**63 - 1
 """Identifiers are stored in 64 bits."""
 _WHOLE = frozenset(_NAMES) - {2, 3, 4, 9}
-"""Fields that are no times, and so have no fractions."""
+"""Fields that are not times, and so have no fractions."""
 _STATUS = tuple(_NAMES).index(11)
 _PARTIAL = frozenset({2, 3, 4})
 """Status of a part of a suspended or checkpointed job, if the log also has a line for the whole job. On Sandia Ross,

@@ -93,7 +93,7 @@ class LeafUsage:
                 pending[leaf] = pending.get(leaf, 0) + sign * amount
 
     def fits(self, change: LeafUsageChange, free_capacity: NDArray[np.int64]) -> bool:
-        """Return whether a change fits beside the current usage; `free_capacity`: of its resource, (leaves,)."""
+        """Return whether a change fits on top of the current usage; `free_capacity`: of its resource, (leaves,)."""
         flavor = self._flavors[change.flavor]
         usage, pending = flavor.usage.get(change.resource), flavor.pending.get(change.resource, {})
         for leaf, amount in zip(change.leaves, change.amounts, strict=True):

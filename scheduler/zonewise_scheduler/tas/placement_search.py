@@ -46,7 +46,7 @@ _MAX_ATTEMPTS = 64
 """Maximum number of attempts to assign a leader and its workers to hosts."""
 
 _CHECKED_HOSTS = 512
-"""Maximum number of further hosts for which each attempt computes the bound beside the leader."""
+"""Maximum number of further hosts for which each attempt computes the bound with the leader."""
 
 
 class PlacementSearch(NamedTuple):
@@ -169,7 +169,7 @@ def _bound_beside_leader(
     zone_slice_size: int,
     progress: tuple[NDArray[np.bool_], Mapping[tuple[str, int], int]],
 ) -> TASPodSetRequests:
-    """Return the workers with tighter bounds beside the leader, on hosts with a shortfall and on some other hosts.
+    """Return the workers with tighter bounds with the leader, on hosts with a shortfall and on some other hosts.
 
     `progress`: the mask of leaves whose bound is computed, updated in place, and the shortfalls by pod set and row.
     """

@@ -1,4 +1,4 @@
-"""NICs that a hypervisor or a cloud adds and removes while the machine runs: their absence is no fault.
+"""NICs that a hypervisor or a cloud adds and removes while the machine runs: their absence is not a fault.
 
 Network plugins of clouds attach such NICs for pods, and detach them (amazon-vpc-cni-k8s, terway). A virtual function
 that speeds up a paravirtual NIC is removed while its host is serviced, and the paravirtual NIC takes over

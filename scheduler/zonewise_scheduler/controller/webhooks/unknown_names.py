@@ -35,7 +35,7 @@ _MAX_WARNINGS = 5
 
 
 def job_warnings(job: Json) -> list[str]:
-    """Return warnings about a new job. Raises FieldError for metadata that is no object."""
+    """Return warnings about a new job. Raises FieldError for metadata that is not an object."""
     return list(islice(_warnings(job), _MAX_WARNINGS))
 
 

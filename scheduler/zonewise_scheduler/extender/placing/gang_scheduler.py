@@ -164,7 +164,7 @@ class GangScheduler:
         return [pod for uid, pod in requeued.items() if uid in self._held]
 
     def hold(self, placement: PodPlacement, now: float) -> bool:
-        """Hold the node of a member that the extender could not bind; return False if it is no assumed member."""
+        """Hold the node of a member that the extender could not bind; return False if it is not an assumed member."""
         uid = placement.pod.uid
         with self._state.lock:
             key = self._state.gangs.key(uid)

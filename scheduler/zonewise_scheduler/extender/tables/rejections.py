@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 POD_GROUP = RejectionCause("PodGroup")
 """The pod waits for others of its gang."""
 BINDING = RejectionCause("Binding")
-"""The pod is being bound to a node that is no candidate."""
+"""The pod is being bound to a node that is not a candidate."""
 GONE = RejectionCause("Gone")
 """The pod was deleted."""
 _MAX_SHAPES = 128

@@ -1,6 +1,6 @@
 """Necessary conditions for CPUs if the kubelet may allocate busy ones (see Layout.counts_cpus).
 
-The pod then takes fewer free CPUs than it requests, so the sum of its requests is no bound. Three bounds still hold:
+The pod then takes fewer free CPUs than it requests, so the sum of its requests is not a bound. Three bounds still hold:
 
 1. The number of free CPUs never increases while the containers of a pod are allocated. So with full-pcpus-only, which
    counts only free CPUs, the largest request must be free at first.

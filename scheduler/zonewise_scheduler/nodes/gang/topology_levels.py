@@ -29,7 +29,7 @@ class TopologyLevels(NamedTuple):
     bounds: tuple[NDArray[np.int64], ...]
     """By level: the first position of each domain, followed by the number of rows."""
     labelled: NDArray[np.bool_]
-    """(levels, rows), by position: whether the node has the label. Nodes without it share a range that is no domain."""
+    """(levels, rows), by position: whether the node has the label. Nodes without it share a range, but no domain."""
 
     def domains(self, level: int, begin: int, end: int) -> NDArray[np.int64]:
         """Return the first positions of a level's domains in a range of whole domains, followed by the range's end."""

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 FULLNESS_PERCENT = 10
-"""Often all nodes cost pending pods equally many placements, above all pods whose containers may be in several zones.
-The fuller zones then decide, so that other zones remain whole for pods that arrive later."""
+"""Often, all nodes cost pending pods the same number of placements. This holds especially for pods whose containers may
+be in several zones. The fuller zones then decide, so that other zones remain whole for pods that arrive later."""
 
 
 class ScoreWeights(NamedTuple):

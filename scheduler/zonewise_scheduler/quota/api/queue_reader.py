@@ -191,7 +191,7 @@ def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
         valid = {name for name in covered if all(name in dict(flavor.quotas) for flavor in flavors)}
         for name, count in Counter(covered).items():
             if name not in valid:
-                reader.problems.append(f"{reader.path}coveredResources: not every flavor has a quota of {name}")
+                reader.problems.append(f"{reader.path}coveredResources: not every flavor has a quota for {name}")
             if count > 1:
                 reader.problems.append(f"{reader.path}coveredResources: {name} is listed {count} times: keep it once")
         for name in dict.fromkeys(name for flavor in flavors for name, _ in flavor.quotas if name not in covered):

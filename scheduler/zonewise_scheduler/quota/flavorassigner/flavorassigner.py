@@ -179,7 +179,7 @@ def _scan_resources(
     considered_flavors: list[ConsideredFlavor] = []
     for resource in sorted(sums, key=hash_resource_name):
         if resource not in rg_by_resource and sums[resource] and blocks_undeclared:
-            status = FlavorStatus("NoMatchingFlavor", resource=resource, message="the queue has no quota of it")
+            status = FlavorStatus("NoMatchingFlavor", resource=resource, message="the queue has no quota for it")
             return FlavorScan({}, (status,), tuple(considered_flavors))
         if resource in flavors or resource not in rg_by_resource:
             continue

@@ -25,7 +25,7 @@ class LeafCounts(NamedTuple):
 
     pod_count: NDArray[np.int64]
     pod_count_with_leader: NDArray[np.int64]
-    """Pods that fit beside the leader; equal to `pod_count` if the leader does not fit, or without a leader."""
+    """Pods that fit with the leader; equal to `pod_count` if the leader does not fit, or without a leader."""
     leader_count: NDArray[np.int64]
     """1 if the leader fits, otherwise 0."""
     affinity_score: NDArray[np.int64]
@@ -39,7 +39,7 @@ class DomainStates(NamedTuple):
     slice_count: NDArray[np.int64]
     """Slices of the outermost layer that fit; 0 below the slice level."""
     pod_count_with_leader: NDArray[np.int64]
-    """Pods that fit beside the leader in the leaf where it costs least; 0 if it fits in no leaf of the domain."""
+    """Pods that fit with the leader in the leaf where it costs least; 0 if it fits in no leaf of the domain."""
     slice_count_with_leader: NDArray[np.int64]
     leader_count: NDArray[np.int64]
     affinity_score: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The number of pods that fit in each leaf beside the current usage (tas_flavor_snapshot.go fillLeafCounts)."""
+"""The number of pods that fit in each leaf on top of the current usage (tas_flavor_snapshot.go fillLeafCounts)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class AdmissionTrial:
         """By row: nodes with assumed pods."""
 
     def max_pods(self, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> NDArray[np.int64]:
-        """Return (rows,): the number of pods, up to a limit, that each node admits beside its assumed pods."""
+        """Return (rows,): the number of pods, up to a limit, that each node admits in addition to its assumed pods."""
         max_pods = fill_nodes(self._table, shape, limit, zone_slice_size)
         if self._kubelet_states.allow_unknown:
             max_pods[~self._kubelet_states.has_report] = limit
@@ -70,7 +70,7 @@ class AdmissionTrial:
         return state
 
     def shortfalls(self, pod_sets: Sequence[PodsOnNodes]) -> dict[tuple[str, int], int]:
-        """Return, by pod set and row, how many pods a node admits beside the other pod sets, if this is too few.
+        """Return, by pod set and row, how many pods a node admits besides the other pod sets, if this is too few.
 
         On each node, pod sets are filled in their order. Pod sets that need one zone for all pods share that zone.
         """

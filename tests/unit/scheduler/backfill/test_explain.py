@@ -266,7 +266,7 @@ def test_a_resource_without_quota(resource: str) -> None:
     assert pending_reason(explanation) == "NoMatchingFlavor"
     assert (
         explanation_message(explanation)
-        == f"{resource}: the queue has no quota of it; cannot start even when all other workloads have ended"
+        == f"{resource}: the queue has no quota for it; cannot start even when all other workloads have ended"
     )
 
 

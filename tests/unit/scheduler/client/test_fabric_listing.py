@@ -70,7 +70,7 @@ def test_notes_about_a_cluster() -> None:
     tree = fat_tree(units=1, hosts=3)
     assert notes(tree, "node-0-0-0", "node-0-0-1.a", "node-0-0-1.b", "gpu7", "gpu8") == [
         "1 host may be several nodes: node-0-0-1",
-        "1 host is no node of the cluster: node-0-0-2",
+        "1 host is not a node of the cluster: node-0-0-2",
         "4 nodes of the cluster are not in the files: gpu[7-8],node-0-0-1.a,node-0-0-1.b",
     ]
 
@@ -79,5 +79,5 @@ def test_many_names_are_shortened() -> None:
     """A sentence remains a sentence."""
     cables = [(hca(f"{chr(97 + i % 26)}{chr(97 + i // 26)}-x", 0), "Sleaf") for i in range(100)]
     (text,) = notes(cabling(cables), "other")[:1]
-    assert text.startswith("100 hosts are no nodes of the cluster: aa-x, ")
+    assert text.startswith("100 hosts are not nodes of the cluster: aa-x, ")
     assert text.endswith(" and 90 more")

@@ -176,5 +176,5 @@ def test_sizes_have_one_unit() -> None:
 
 
 def test_gpus_that_no_queue_covers() -> None:
-    expected = (WARNING, "no ClusterQueue has a quota of nvidia.com/gpu, which 1 node has")
+    expected = (WARNING, "no ClusterQueue has a quota for nvidia.com/gpu, which 1 node has")
     assert only("flavors", cluster_queues=[cluster_queue(1000, "cpu")]) == expected

@@ -44,7 +44,7 @@ def test_each_kind(text: str, hosts: int) -> None:
         (("{}\n",), 'a, line 1: not a line of an ibnetdiscover dump: "{}"'),
         ((CONF, CONF), "a: a file of Slurm describes the whole fabric; pass it alone, without b"),
         ((DUMP, CONF), 'b, line 3: not a line of an ibnetdiscover dump: "SwitchName=s1'),
-        (("ab\0c\n",), "a, line 1: contains a null byte: this is no text file"),
+        (("ab\0c\n",), "a, line 1: contains a null byte: this is not a text file"),
         (("x" * (1 << 20) + "\n",), "a, line 1: longer than 1048576 bytes"),
     ],
 )
@@ -57,7 +57,7 @@ def test_other_files_are_rejected(texts: tuple[str, ...], message: str) -> None:
 
 def test_a_topology_of_slurm_needs_its_file() -> None:
     """The option has no meaning for other files."""
-    with pytest.raises(FabricError, match=r"a: is no topology\.yaml"):
+    with pytest.raises(FabricError, match=r"a: is not a topology\.yaml"):
         read(DUMP, topology="a")
-    with pytest.raises(FabricError, match=r"a: is no topology\.yaml"):
+    with pytest.raises(FabricError, match=r"a: is not a topology\.yaml"):
         read(CONF, topology="a")

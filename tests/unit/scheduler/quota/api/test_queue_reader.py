@@ -332,7 +332,7 @@ def test_a_quota_may_be_0_but_neither_absent_nor_invalid(
     queue, reported = read_cluster_queue({"metadata": {"name": "q"}, "spec": {"resourceGroups": [group]}})
     groups = [] if quotas is None else [ResourceGroup((FlavorQuotas("old", quotas),), frozenset({"cpu"}))]
     assert queue.resource_groups == tuple(groups)
-    missing = ("spec.resourceGroups[0].coveredResources: not every flavor has a quota of cpu",)
+    missing = ("spec.resourceGroups[0].coveredResources: not every flavor has a quota for cpu",)
     assert reported == (problems + missing if problems else ())
 
 
