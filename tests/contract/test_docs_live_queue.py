@@ -14,10 +14,9 @@ from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
     is_provisioning_check,
 )
 from zonewise_scheduler.controller.election import LEASE
-from zonewise_scheduler.controller.metrics import ControllerMetrics
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.settings import OPTIONS
-from zonewise_scheduler.controller.status import job_events, reporter
+from zonewise_scheduler.controller.status import job_events
 from zonewise_scheduler.controller.status.pending_note import pending_note
 from zonewise_scheduler.quota.api.configuration import ADMISSION_FAIR_SHARING_SETTING, parse_admission_fair_sharing
 from zonewise_scheduler.quota.api.resource_settings import RESOURCES_SETTING, parse_resource_settings
@@ -50,17 +49,6 @@ def test_names_of_the_guide_exist_in_the_program() -> None:
     assert f"`{CHECKPOINT}`" in GUIDE
 
 
-def test_metrics_are_exported() -> None:
-    metrics = ControllerMetrics(lambda: 0.0)
-    metrics.export(reporter.ControllerSnapshot)
-    metrics.export_kueue(str)
-    exported = {family.name for family in metrics.registry.collect()}
-    named = re.findall(r"^\| (`(?:kueue|zonewise)_.+`) \|", GUIDE, re.MULTILINE)
-    names = {name.removesuffix("_total") for cell in named for name in re.findall(r"`([a-z_]+)`", cell)}
-    assert len(names) >= 8
-    assert names <= exported
-
-
 def test_events_have_these_reasons() -> None:
     table = GUIDE.partition("| Event of the Job |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (`[A-Z].+`) \|", table, re.MULTILINE)
@@ -81,8 +69,13 @@ def test_the_settings_in_the_guide_are_valid() -> None:
     shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.+?)```", GUIDE, re.DOTALL)]
     settings = {name: value for block in shown if "metadata" not in block for name, value in block.items()}
     assert parse_admission_fair_sharing(settings.pop(ADMISSION_FAIR_SHARING_SETTING)).resource_weights
-    assert parse_resource_settings(settings.pop(RESOURCES_SETTING)).transformations
     assert settings == {}
+
+
+def test_the_settings_in_the_guide_to_devices_are_valid() -> None:
+    page = (PROJECT / "docs/guides/devices.md").read_text()
+    [shown] = re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
+    assert parse_resource_settings(yaml.safe_load(shown)[RESOURCES_SETTING]).transformations
 
 
 def test_the_check_in_the_guide_to_nodes_has_a_valid_configuration() -> None:

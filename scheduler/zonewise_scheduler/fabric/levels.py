@@ -1,7 +1,7 @@
 """The domains of each level of a fabric.
 
-A fat tree is not a tree: a leaf switch has many spines, and a node of a rail-optimized cluster has a leaf for each
-HCA. So a level is defined by what connects the nodes, not by parents:
+A fat tree is not a tree: a leaf switch has many spines. A node of a rail-optimized cluster has a leaf for each HCA. So
+a level is defined by what connects the nodes, not by parents:
 
     level 0    nodes whose HCAs are connected to the same leaves
     level n    domains of the level below whose leaves are connected by switches up to tier n
