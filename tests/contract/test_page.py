@@ -82,7 +82,7 @@ def test_each_view_shows_the_cluster_without_an_error(window: Browser, cluster: 
     running, waiting = next(iter(state.running)), next(iter(state.pending))
     node = next(node for node in cluster.nodes if node.held)
     for address, parts in {
-        "#/queues": ["company", "research", "llm", "waiting"],
+        "#/queues": ["company", "research", "llm", "pending"],
         "#/plan": ["jobs run"],
         "#/jobs": ["Pending", "Admitted", running.partition("/")[2]],
         f"#/job/{running}": ["Runs on", "History", "Ends at the latest"],

@@ -123,7 +123,7 @@ def _finished(job: JobFacts, now: float) -> str:
 def _requests(job: JobFacts) -> Iterator[str]:
     for name, pods, amounts in job.requests:
         prefix = f"{name}: " if len(job.requests) > 1 else ""
-        yield f"{prefix}{pods_text(pods, amounts_text(amounts) or 'nothing')}"
+        yield f"{prefix}{pods_text(pods, amounts_text(amounts))}"
 
 
 def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:

@@ -65,7 +65,12 @@ def summary(request: JobRequest) -> str:
 
 
 def pods_text(pods: int, amounts: str, at_once: str = "") -> str:
-    """Return "4 pods, each 8 cpu" or "1 pod of 8 cpu"; `at_once`, after a comma, states how many run at once."""
+    """Return "4 pods, each 8 cpu", "1 pod of 8 cpu" or "1 pod without requests".
+
+    `at_once`, after a comma, states how many pods run at once.
+    """
+    if not amounts:
+        return "1 pod without requests" if pods == 1 else f"{pods} pods{at_once}, without requests"
     return f"1 pod of {amounts}" if pods == 1 else f"{pods} pods{at_once}, each {amounts}"
 
 

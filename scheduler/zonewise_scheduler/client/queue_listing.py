@@ -62,8 +62,8 @@ def _cluster_queue_table(queues: Sequence[QueueFacts]) -> Table:
         Column("MAY BORROW", right=True, wide=True),
         Column("LENDS", right=True, wide=True),
         Column("SHARE", right=True),
-        Column("WAITING", right=True),
-        Column("RUNNING", right=True),
+        Column("PENDING", right=True),
+        Column("ADMITTED", right=True),
         Column("ACTIVE", wide=True),
     )
     return make_table(columns, [row for queue in queues for row in _cluster_queue_rows(queue)])
@@ -72,9 +72,9 @@ def _cluster_queue_table(queues: Sequence[QueueFacts]) -> Table:
 def _cluster_queue_rows(queue: QueueFacts) -> Iterator[list[str | Cell]]:
     """Yield a row for each resource of each flavor; the first row also contains the queue itself."""
     head: list[str | Cell] = [queue.name, queue.cohort]
-    waiting = Cell(_count(queue.pending), "warning" if queue.pending else "")
+    pending = Cell(_count(queue.pending), "warning" if queue.pending else "")
     active = "" if queue.active is None else "yes" if queue.active else Cell("no", "bad")
-    tail: list[str | Cell] = ["" if queue.share is None else str(queue.share), waiting, _count(queue.admitted), active]
+    tail: list[str | Cell] = ["" if queue.share is None else str(queue.share), pending, _count(queue.admitted), active]
     for usage in queue.resources:
         yield [*head, *_usage_cells(usage), *tail]
         head, tail = ["", ""], ["", "", "", ""]
@@ -107,8 +107,8 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
         Column("LOCALQUEUE"),
         Column("CLUSTERQUEUE", shorten="middle"),
         Column("USED", shorten="end"),
-        Column("WAITING", right=True),
-        Column("RUNNING", right=True),
+        Column("PENDING", right=True),
+        Column("ADMITTED", right=True),
         Column("ACTIVE", wide=True),
     )
     rows: list[list[str | Cell]] = []
@@ -118,9 +118,9 @@ def _local_queue_table(queues: Sequence[QueueFacts]) -> Table:
             for each in queue.resources
             if each.reserved
         )
-        waiting = Cell(_count(queue.pending), "warning" if queue.pending else "")
+        pending = Cell(_count(queue.pending), "warning" if queue.pending else "")
         active = "" if queue.active is None else "yes" if queue.active else Cell("no", "bad")
-        rows.append([queue.namespace, queue.name, queue.cluster_queue, used, waiting, _count(queue.admitted), active])
+        rows.append([queue.namespace, queue.name, queue.cluster_queue, used, pending, _count(queue.admitted), active])
     return make_table(columns, rows)
 
 

@@ -107,7 +107,7 @@ export class ClusterView {
       ["CPUs requested", percent(total.cpusUsed, total.cpus), `${cpus(total.cpusUsed)} of ${cpus(total.cpus)}`, total.cpusUsed, total.cpus],
       ["Memory requested", percent(total.memoryUsed, total.memory), `of ${bytes(total.memory)}`, total.memoryUsed, total.memory],
       ["Jobs running", count(running)],
-      ["Jobs waiting", count(pending)],
+      ["Jobs pending", count(pending)],
     ])]);
   }
 

@@ -25,7 +25,7 @@ export class QueuesView {
       ["ClusterQueues", count(queues.length), `${count(queues.filter((queue) => queue.active).length)} active`],
       ["Queues that borrow", count(borrowing)],
       ["Jobs with quota", count(sum("reservingWorkloads"))],
-      ["Jobs waiting", count(sum("pendingWorkloads"))],
+      ["Jobs pending", count(sum("pendingWorkloads"))],
     ])]);
     const roots = [...this.store.cohorts.values()].filter((cohort) => !this.store.cohorts.has(cohort.parent));
     const lonely = queues.filter((queue) => !this.store.cohorts.has(queue.cohort));
@@ -49,7 +49,7 @@ export class QueuesView {
     return h("li", { key: `queue ${queue.name}` }, h("section", { class: "queue", "aria-label": `ClusterQueue ${queue.name}` },
       h("header", null, h("a", { href: queueAddress(queue.name) }, queue.name),
         queue.active ? null : h("span", { class: "alert" }, `not active: ${queue.message}`),
-        h("span", { class: "note" }, `${plural(queue.reservingWorkloads, "job")} with quota, ${count(queue.pendingWorkloads)} waiting`), share(queue),
+        h("span", { class: "note" }, `${plural(queue.reservingWorkloads, "job")} with quota, ${count(queue.pendingWorkloads)} pending`), share(queue),
         locals.length > 0 && h("span", { class: "note" }, "from ", locals.map((each) => `${each.namespace}/${each.name}`).slice(0, 4).join(", "), locals.length > 4 ? ` and ${locals.length - 4} more` : "")),
       shown.map(quotaRow), shown.length === 0 && h("p", { class: "note" }, "It has no quota of its own.")));
   }

@@ -254,3 +254,8 @@ def test_open_mpi_does_not_shorten_host_names() -> None:
 )
 def test_the_text_for_the_requests_of_pods(pods: int, at_once: str, text: str) -> None:
     assert pods_text(pods, "8 cpu", at_once) == text
+
+
+@pytest.mark.parametrize(("pods", "text"), [(1, "1 pod without requests"), (3, "3 pods, 2 at once, without requests")])
+def test_pods_may_request_nothing(pods: int, text: str) -> None:
+    assert pods_text(pods, "", ", 2 at once" if pods > 1 else "") == text

@@ -85,12 +85,12 @@ def test_queues() -> None:
     }
     listing = list_queues(queues, [read_local_queue(local, problems)])
     assert render_listing(listing, "table", Terminal()).split("\n") == [
-        "CLUSTERQUEUE   COHORT   RESOURCE         FLAVOR   USED   QUOTA   SHARE   WAITING   RUNNING",
-        "research       lab      cpu              h100       16      32      12         3         2",
+        "CLUSTERQUEUE   COHORT   RESOURCE         FLAVOR   USED   QUOTA   SHARE   PENDING   ADMITTED",
+        "research       lab      cpu              h100       16      32      12         3          2",
         "                        nvidia.com/gpu   h100       20      16",
         "",
-        "NAMESPACE   LOCALQUEUE   CLUSTERQUEUE   WAITING   RUNNING",
-        "ns          gpu          research             1         ?",
+        "NAMESPACE   LOCALQUEUE   CLUSTERQUEUE   PENDING   ADMITTED",
+        "ns          gpu          research             1          ?",
         "",
     ]
     assert problems == []
