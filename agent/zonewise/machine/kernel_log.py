@@ -34,9 +34,9 @@ RELEVANT = re.compile(
 _KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _RECORD_SIZE = 8192  # CONSOLE_EXT_LOG_MAX: a read with a smaller buffer fails with EINVAL
 _MAX_RECORDS = 512
-"""Maximum records of one read: a flood is read in parts, so that the loop serves other events in between."""
+"""Maximum number of records of one read: a flood is read in parts, so that the loop serves other events in between."""
 _MAX_CAPTURED = 4096
-"""Maximum records of a capture."""
+"""Maximum number of records of a capture."""
 _EPOCH = 1e9
 """More seconds than any machine is up: a larger number counts from 1970."""
 _MAX_LINE = 4096

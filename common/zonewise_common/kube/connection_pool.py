@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zonewise_common.kube.config import Certificate, Config
 
 _MAX_IDLE = 12
-"""Maximum idle connections in the pool; more concurrent requests open more connections. A program with many writing
-threads needs one connection for each: a handshake costs more than a request."""
+"""Maximum number of idle connections in the pool; more concurrent requests open more connections. A program with many
+writing threads needs one connection for each: a handshake costs more than a request."""
 _CHUNK = 1 << 16
 _KEEP_IDLE: int = vars(socket).get("TCP_KEEPIDLE") or vars(socket)["TCP_KEEPALIVE"]
 """macOS names the option TCP_KEEPALIVE (tcp(4))."""

@@ -39,7 +39,8 @@ CACHE_SECONDS = 60.0
 """Seconds for which a decision is cached. Prometheus sends one token about every 15 s. A revoked token works for a
 minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
 _MAX_CACHED = 1024
-"""Maximum entries of each cache, so that guessed tokens cost no memory. A new entry replaces the oldest one."""
+"""Maximum number of entries of each cache, so that guessed tokens cost no memory. A new entry replaces the oldest
+one."""
 
 
 class Decision(NamedTuple):

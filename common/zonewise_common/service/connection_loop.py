@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 2048
-"""Maximum connections of a server without TLS. A silent one costs about 3 KiB, including the kernel's part."""
+"""Maximum number of connections of a server without TLS. A silent one costs about 3 KiB, including the kernel's
+part."""
 MAX_TLS_CONNECTIONS = 512
-"""Maximum connections of a server with TLS, which cost up to 50 KiB once a client begins its handshake. Both limits
-exceed the number of requests that may wait, so some connections can always be closed."""
+"""Maximum number of connections of a server with TLS, which cost up to 50 KiB once a client begins its handshake. Both
+limits exceed the number of requests that may wait, so some connections can always be closed."""
 REQUEST_TIMEOUT = 10.0
 """Seconds from the first to the last byte of a request, including the TLS handshake before it."""
 RESPONSE_TIMEOUT = 30.0
@@ -66,7 +67,7 @@ together, reconnect together, and delay new clients each time. The pause closes 
 _BUFFERED = 8 << 20
 """Maximum bytes of requests and responses in memory, in addition to two bodies of the largest size."""
 _EVENTS_AT_ONCE = 8
-"""Maximum events of strangers in one round."""
+"""Maximum number of events of strangers in one round."""
 _ACCEPTED_AT_ONCE = 8
 
 

@@ -26,7 +26,7 @@ RETRY_AFTER = 1
 
 _END = b"\r\n\r\n"
 _MAX_DIGITS = 18
-"""Maximum digits of a Content-Length: int() raises an error for very many."""
+"""Maximum number of digits of a Content-Length: int() raises an error for very many."""
 _REQUEST_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) HTTP/([0-9])\.([0-9])")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

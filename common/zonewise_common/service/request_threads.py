@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 THREADS = 16
 """Maximum threads. They start as needed: a client that sends one request at a time needs two."""
 MAX_WAITING = 256
-"""Maximum requests that wait for a thread."""
+"""Maximum number of requests that wait for a thread."""
 _PAUSE = 0.1
 """Seconds of pause after a failed poll, so that a persistent failure does not occupy a CPU."""
 

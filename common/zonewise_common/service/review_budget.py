@@ -17,7 +17,7 @@ TOTAL_RATE, TOTAL_BURST = 16.0, 128
 """Reviews per second and burst of all clients together. client-go's own limit is 50 requests a second, and a review
 takes two."""
 _MAX_CLIENTS = 256
-"""Maximum clients with a separate bucket, so that many clients cost no memory."""
+"""Maximum number of clients with a separate bucket, so that many clients cost no memory."""
 
 
 class ReviewBudget:

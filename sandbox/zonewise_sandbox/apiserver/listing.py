@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 Query = "Mapping[str, str]"
 
 MAX_SNAPSHOTS = 64
-"""Maximum unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old versions."""
+"""Maximum number of unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old
+versions."""
 _MATCHES = ("Exact", "NotOlderThan")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.jobcontroller.types import Job, JobPod, JobSpec, Object
 
 MAX_WRITES = 500
-"""Maximum pods that one synchronisation creates or deletes (MaxPodCreateDeletePerSync)."""
+"""Maximum number of pods that one synchronisation creates or deletes (MaxPodCreateDeletePerSync)."""
 _PHASES = ("Pending", "Unknown", "Running")
 
 

@@ -41,7 +41,7 @@ class Faults(NamedTuple):
     rate: float = 100.0
     """Calls per second (pkg/kubelet/apis/podresources/constants.go)."""
     burst: int = 10
-    """Maximum calls at once, from the same file."""
+    """Maximum number of calls at once, from the same file."""
     late_plugins: frozenset[str] = frozenset()
     """Resources whose plugins register neither at the start nor after a restart."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 _ClassKey = tuple[frozenset[tuple[str, int]], "Selection"]
 _MAX_IDLE = 500
-"""Maximum classes without waiting pods that are kept; creating a class requires a check of every node."""
+"""Maximum number of classes without waiting pods that are kept; creating a class requires a check of every node."""
 
 
 class _PodClass:

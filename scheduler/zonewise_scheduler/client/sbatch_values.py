@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
 MAX_ARRAY = 100_000
 """Elements of an array (the API's limit of completions of an Indexed Job with backoffLimitPerIndex is 100,000)."""
 MAX_LISTED_ARRAY = 10_000
-"""Maximum elements of an array whose indexes are not 0, 1, 2 and so on: the script lists each of them."""
+"""Maximum number of elements of an array whose indexes are not 0, 1, 2 and so on: the script lists each of them."""
 _CLOCK = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?(?:([KMGT])(?:i?B|i)?)?", re.ASCII | re.IGNORECASE)
 _MIB = 1 << 20

@@ -39,8 +39,8 @@ MAX_POD_BYTES = 4 << 20
 64 MB, decoded, would take more memory than the extender may have, and other calls would wait for seconds."""
 
 MAX_VALUES = 4_000_000
-"""Maximum commas, and thus values, of a body: 64 MB of whole nodes have about half of them. A decoded value takes up to
-100 bytes, so 64 MB of the smallest values would take more memory than the extender may have."""
+"""Maximum number of commas, and thus values, of a body: 64 MB of whole nodes have about half of them. A decoded value
+takes up to 100 bytes, so 64 MB of the smallest values would take more memory than the extender may have."""
 MAX_VICTIM_VALUES = 1_000_000
 """The same for the verb preempt, where a value takes up to 250 bytes."""
 

@@ -139,9 +139,10 @@ class _Named(msgspec.Struct):
 
 
 MAX_NAMES = 1_000_000
-"""Maximum commas in a list of names: a decoded name takes about 100 bytes."""
+"""Maximum number of commas in a list of names: a decoded name takes about 100 bytes."""
 _MAX_SEARCHES = 4
-"""Maximum searches in the unparsed list before all names are parsed; parsing takes about as long as these searches."""
+"""Maximum number of searches in the unparsed list before all names are parsed; parsing takes about as long as these
+searches."""
 _NAMED = msgspec.json.Decoder(_Named)
 _NAMES = msgspec.json.Decoder(list[str])
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LABEL_PREFIX = "zonewise.dev/fabric-tier-"
 """Prefix of the default labels. The number of the level follows, 0 for the closest one."""
 MAX_LEVELS = 16
-"""Maximum levels of a Topology (kueue apis/kueue/v1beta2/topology_types.go TopologySpec)."""
+"""Maximum number of levels of a Topology (kueue apis/kueue/v1beta2/topology_types.go TopologySpec)."""
 
 Labels = dict[str, str]
 

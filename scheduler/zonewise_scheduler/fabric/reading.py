@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fabric.types import NetworkFabric
 
 _MAX_COMMENTS = 10_000
-"""Maximum lines before the first one that is not a comment."""
+"""Maximum number of lines before the first one that is not a comment."""
 _YAML = re.compile(r"---|-\s+\w+:|\[\s*[{\]]")
 
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from zonewise.rules.template.values import Value
 
 MAX_STEPS = 50_000
-"""Maximum operations of one execution: nested ranges over all PCI devices of a large machine need a tenth of it."""
+"""Maximum number of operations of one execution: nested ranges over all PCI devices of a large machine need a tenth of
+it."""
 MAX_OUTPUT = 256 * 1024
 """Maximum characters of the output."""
 MAX_DEPTH = 100

@@ -31,7 +31,8 @@ WORKER = "worker"
 LEADER_INDEX = "0"
 """Index of the leader in its replica."""
 MAX_REPLICAS = 100_000
-"""Maximum replicas of a LeaderWorkerSet. The names of all of them may have to be compared (surplus_workloads)."""
+"""Maximum number of replicas of a LeaderWorkerSet. The names of all of them may have to be compared
+(surplus_workloads)."""
 
 
 class GroupOwner(NamedTuple):

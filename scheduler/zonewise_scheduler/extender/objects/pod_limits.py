@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 MAX_CONTAINERS = 24
-"""Maximum containers of a pod, including init containers. Each costs a step on the arrays of all nodes: about 0.4 ms
-for 5,000 nodes of 8 zones."""
+"""Maximum number of containers of a pod, including init containers. Each costs a step on the arrays of all nodes: about
+0.4 ms for 5,000 nodes of 8 zones."""
 MAX_REQUESTS = 256
-"""Maximum requests of a pod: each resource of each container counts as one."""
+"""Maximum number of requests of a pod: each resource of each container counts as one."""
 
 
 def may_be_aligned(shape: PodShape) -> bool:

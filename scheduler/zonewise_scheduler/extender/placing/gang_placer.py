@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 MAX_TRIES = 16
-"""Maximum placements of one gang that the ledger rejects before the gang waits for the next change."""
+"""Maximum number of placements of one gang that the ledger rejects before the gang waits for the next change."""
 MAX_UNLOCKED_TRIES = 3
-"""Maximum tries during which other pods are placed concurrently and may take the gang's nodes; later tries exclude
-them."""
+"""Maximum number of tries during which other pods are placed concurrently and may take the gang's nodes; later tries
+exclude them."""
 _MAX_CAUSES = 3
-"""Maximum causes in a message: kube-scheduler's events hold 1,024 characters."""
+"""Maximum number of causes in a message: kube-scheduler's events hold 1,024 characters."""
 
 
 class GangUnit(NamedTuple):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FILTERED_TIMEOUT = 10.0
 """Seconds within which kube-scheduler binds a pod that passed filter; after that, it has other reasons not to."""
 MAX_ATTEMPTS = 8
-"""Maximum gangs that one call tries to place: a bound on the time for which calls of kube-scheduler wait."""
+"""Maximum number of gangs that one call tries to place: a bound on the time for which calls of kube-scheduler wait."""
 
 
 class _Held(NamedTuple):

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.packing.bin_packing import Amounts
 
 MAX_NODES = 48
-"""Maximum nodes that may admit a pod: if there are more, pods are placed one by one, by score."""
+"""Maximum number of nodes that may admit a pod: if there are more, pods are placed one by one, by score."""
 MAX_KINDS = 64
-"""Maximum kinds of pods that are packed, the first by rank."""
+"""Maximum number of kinds of pods that are packed, the first by rank."""
 OVERDUE = 60.0
 """Seconds after which a pod is packed before younger ones of its priority. The same applies each time that its wait has
 grown fourfold. If all overdue pods were alike, some kinds would wait for long, since others fill the zones better."""

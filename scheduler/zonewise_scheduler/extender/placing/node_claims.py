@@ -23,7 +23,7 @@ HOLD = 1.0
 """Maximum seconds for which a node is held. The requeuer takes up to 0.25 s, and kube-scheduler retries the pod at once
 while no other pod is due."""
 MAX_CLAIMANTS = 16
-"""Maximum pods that claim nodes at a time, the first by rank: each kind of pod is compared with all nodes."""
+"""Maximum number of pods that claim nodes at a time, the first by rank: each kind of pod is compared with all nodes."""
 
 Rank = tuple[int, float, int]
 

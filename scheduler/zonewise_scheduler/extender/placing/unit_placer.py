@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.tables.node_table import NodeSet
 
 MAX_PLACED = 32
-"""Maximum pods that one pass places: a bound on the time for which calls of kube-scheduler wait. The next pass places
-more."""
+"""Maximum number of pods that one pass places: a bound on the time for which calls of kube-scheduler wait. The next
+pass places more."""
 
 
 class UnitPlacer:

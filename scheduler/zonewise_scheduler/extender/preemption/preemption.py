@@ -47,7 +47,8 @@ GRACE = 0.3
 PERIOD = 0.1
 """Seconds between checks for offers whose grace period is over."""
 MAX_OFFERS = 256
-"""Maximum pods that wait for preemption, each with the names of its candidates. kube-scheduler retries the others."""
+"""Maximum number of pods that wait for preemption, each with the names of its candidates. kube-scheduler retries the
+others."""
 _STOP_TIMEOUT = 1.0
 """Seconds."""
 

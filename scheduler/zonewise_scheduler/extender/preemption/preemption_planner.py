@@ -46,7 +46,8 @@ def read_preemptor(pod: PendingPod, obj: Mapping[str, Any]) -> Preemptor | None:
 
 
 MAX_GANG = 64
-"""Maximum members of a gang that preempts: the search takes seconds of CPU time, which grow with their square."""
+"""Maximum number of members of a gang that preempts: the search takes seconds of CPU time, which grow with their
+square."""
 
 
 class _PreemptingGang(NamedTuple):

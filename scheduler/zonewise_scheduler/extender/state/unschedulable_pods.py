@@ -28,11 +28,12 @@ for which a pod was requeued requeues no further pod of that shape, unless kube-
 MAX_BACKOFF = 60.0
 """Seconds."""
 MAX_REQUEUED = 64
-"""Maximum pods that one call requeues: each costs a write, and the next call follows soon."""
+"""Maximum number of pods that one call requeues: each costs a write, and the next call follows soon."""
 MAX_SHAPES = 8
-"""Maximum shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler wait."""
+"""Maximum number of shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler
+wait."""
 MAX_SCANNED = 2000
-"""Maximum pods of a queue that one call examines."""
+"""Maximum number of pods of a queue that one call examines."""
 
 
 class _UnschedulablePod:

@@ -28,11 +28,11 @@ _ADMITTED_BONUS = 1000
 """Bonus that exceeds any score."""
 _EXCLUDED = -10 * _ADMITTED_BONUS
 _MAX_REJECTIONS = 64
-"""Maximum shapes stored for a row: a node that never changes would otherwise collect every shape."""
+"""Maximum number of shapes stored for a row: a node that never changes would otherwise collect every shape."""
 _MAX_UNFINISHED = 64
-"""Maximum shapes whose judgement is continued: those of the latest calls."""
+"""Maximum number of shapes whose judgement is continued: those of the latest calls."""
 _MAX_CHANGES = 256
-"""Maximum changes returned at once: more than the pods requeued by one call and the calls before it."""
+"""Maximum number of changes returned at once: more than the pods requeued by one call and the calls before it."""
 
 
 class NodeSet(Protocol):

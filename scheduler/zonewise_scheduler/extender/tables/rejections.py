@@ -17,7 +17,7 @@ BINDING = RejectionCause("Binding")
 GONE = RejectionCause("Gone")
 """The pod was deleted."""
 _MAX_SHAPES = 128
-"""Maximum cached results. A result for 5,000 nodes takes about 1.5 MB, including its JSON."""
+"""Maximum number of cached results. A result for 5,000 nodes takes about 1.5 MB, including its JSON."""
 _MAX_MESSAGES = 32
 
 

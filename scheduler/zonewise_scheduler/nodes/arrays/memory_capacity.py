@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _NO_AMOUNT = MAX_NODE_AMOUNT
 """An amount that exceeds that of any zone; the sum of eight is within 64 bits."""
 _MAX_LATE = 4
-"""Maximum late containers that are evaluated. A row with more is not rejected."""
+"""Maximum number of late containers that are evaluated. A row with more is not rejected."""
 
 
 def lacks_memory_sets(view: ArrayView, rows: I64, request: AlignmentRequest) -> Bools:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 MAX_ZONES = 8
-"""Maximum zones: with more, there are too many sets to try on all rows. By default the kubelet does not start with
-more."""
+"""Maximum number of zones: with more, there are too many sets to try on all rows. By default the kubelet does not start
+with more."""
 
 
 _NOT_IN_SETS = -(1 << 58)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64
 
 _MAX_ROWS = 16384
-"""Maximum rows of a stack: more would exceed the processor cache."""
+"""Maximum number of rows of a stack: more would exceed the processor cache."""
 _LARGE_ROWS = 4096
 """From this number on, the rows of one block cost more than the fixed cost of the operations on them."""
 _ABSENT = -1

@@ -23,8 +23,8 @@ UNHEALTHY = -1
 """Free devices of a node without healthy devices of the resource: less than a request for 0."""
 
 _MAX_SET_ZONES = 63
-"""Maximum zones of a set: larger sets exceed 64 bits. For nodes with more than MAX_HINTED_ZONES, the arrays decide only
-certain rejections, and these are fewest if no zone is assigned."""
+"""Maximum number of zones of a set: larger sets exceed 64 bits. For nodes with more than MAX_HINTED_ZONES, the arrays
+decide only certain rejections, and these are fewest if no zone is assigned."""
 
 
 class StateArrays(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64
 
 _MAX_RESULTS = 64
-"""Maximum results: enough for the shapes of the pods in a burst."""
+"""Maximum number of results: enough for the shapes of the pods in a burst."""
 
 
 class ResultKey:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUTS = LedgerTimeouts()
 
 _CACHED_VERDICTS = 1 << 12
-"""Maximum cached verdicts (a few megabytes): nodes of one kind often have equal states, and orders of arrival
+"""Maximum number of cached verdicts (a few megabytes): nodes of one kind often have equal states, and orders of arrival
 converge."""
 
 

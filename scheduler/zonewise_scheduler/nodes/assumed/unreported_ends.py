@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 END_DELAY = 1.0
 """Seconds by which a kubelet may write the end of a pod later than a start that happened after it."""
 _MAX_STATES = 32
-"""Maximum states that count, the likeliest first: a bound on the time per event."""
+"""Maximum number of states that count, the likeliest first: a bound on the time per event."""
 
 
 class Ends(NamedTuple):

@@ -43,7 +43,7 @@ MAX_AMOUNT = 1 << 62
 """Amounts are capped at this value, so that the sum of two is within 64 bits."""
 
 MAX_LABELS = 256
-"""Maximum labels with a column: each costs work for every change of a node, and pods may select any label."""
+"""Maximum number of labels with a column: each costs work for every change of a node, and pods may select any label."""
 
 RequestsByRow = tuple["Resource", "NDArray[np.int64]"]
 """Requests of a pod, and the number of such pods by row, (rows,)."""

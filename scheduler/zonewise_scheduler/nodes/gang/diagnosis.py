@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _USED_BY_GANG = "other pods of the gang use what they have available"
 
 _MAX_STATES = 64
-"""Maximum distinct states of rejecting nodes for which verdicts are computed."""
+"""Maximum number of distinct states of rejecting nodes for which verdicts are computed."""
 
 
 def explain(

@@ -24,14 +24,14 @@ Counts = tuple[int, ...]
 """Numbers by kind of item."""
 
 _MAX_VISITED = 2000
-"""Maximum partial fillings of one bin that are tried: a bound on the time for large bins with small items."""
+"""Maximum number of partial fillings of one bin that are tried: a bound on the time for large bins with small items."""
 _MAX_FILLINGS = 32
-"""Maximum fillings of one bin that are followed, the heaviest first."""
+"""Maximum number of fillings of one bin that are followed, the heaviest first."""
 _BEAMS = ((6, 256), (12, 16))
 """Pairs of a maximum number of kinds of items and the number of states for it."""
 _MAX_STEPS = 25_000
-"""Maximum steps of one search (some tens of milliseconds): partial fillings that are tried, and fillings that are
-followed."""
+"""Maximum number of steps of one search (some tens of milliseconds): partial fillings that are tried, and fillings that
+are followed."""
 _KINDS_PER_STEP = 4
 """Number of kinds that are examined in one step."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
 
 MAX_SETS = 8
-"""Maximum sets of ended pods that count, in addition to all of them: each takes about 0.1 ms."""
+"""Maximum number of sets of ended pods that count, in addition to all of them: each takes about 0.1 ms."""
 
 
 def is_admitted_throughout(node: OccupiedNode, shape: PodShape) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Budgets, OccupiedNode, Preemptor, Victims
 
 MAX_CANDIDATES = 100
-"""Maximum nodes with victims from which the cheapest are chosen (minCandidateNodesAbsolute of
+"""Maximum number of nodes with victims from which the cheapest are chosen (minCandidateNodesAbsolute of
 default_preemption.go)."""
 
 

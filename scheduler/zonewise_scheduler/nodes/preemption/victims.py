@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Budgets, OccupiedNode, Preemptor, RunningPod
 
 MAX_ADMISSIONS = 600
-"""Maximum admissions computed for one node, each 30 to 300 microseconds; at the limit, the best victims so far
-count."""
+"""Maximum number of admissions computed for one node, each 30 to 300 microseconds; at the limit, the best victims so
+far count."""
 MAX_SETS = 20_000
-"""Maximum sets of victims considered for one node, each a few microseconds."""
+"""Maximum number of sets of victims considered for one node, each a few microseconds."""
 
 
 def select_victims(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_NODE_SCORE = 100
 """The best score; the worst is 0 (pkg/scheduler/framework MaxNodeScore)."""
 _MAX_SCORED_STEPS = 8
-"""Maximum steps that are scored: the work grows with their square."""
+"""Maximum number of steps that are scored: the work grows with their square."""
 _FULL_SHARE = 0.75
 """Copying some rows pays if they are less than this fraction of all rows."""
 _ROUNDING = 1e-6

@@ -68,7 +68,7 @@ _IGNORED_STATUS = (
 )  # fmt: skip
 
 _MAX_COUNT = (1 << 31) - 1
-"""Maximum pods of a pod set: the API has a 32-bit number."""
+"""Maximum number of pods of a pod set: the API has a 32-bit number."""
 _MAX_ENCODED = 8192
 """Maximum size of pod sets that are cached, in bytes of JSON."""
 
