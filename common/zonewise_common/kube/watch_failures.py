@@ -14,6 +14,7 @@ from zonewise_common.kube.errors import (
     BadResponse,
     ConfigError,
     Gone,
+    NotFound,
     ServerError,
     TooManyRequests,
     TransportError,
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 _OF_THE_SERVER = (ConfigError, TransportError, ServerError, TooManyRequests, Unauthorized, Gone)
 """Failures that concern all watches; others, such as 403, concern one. A server that restarts or compacts its store
 answers 410 to all."""
+_NOT_SERVED = "; the API server does not serve this kind, so its CustomResourceDefinition is missing"
 
 
 class WatchFailures:
@@ -45,7 +47,8 @@ class WatchFailures:
         with self._lock:
             is_known = kind in self._failures.values()
             self._failures[watch] = kind
-        log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s", watch, error)
+        cause = _NOT_SERVED if isinstance(error, NotFound) else ""
+        log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s%s", watch, error, cause)
 
     def end(self, watch: str) -> None:
         """Record that a watch works."""

@@ -39,7 +39,7 @@ def list_queues(
         document,
         [f"{queue.kind.lower()}.kueue.x-k8s.io/{queue.name}" for queue in queues],
         [*inactive, *notes],
-        "There are no queues: `kubectl apply -k manifests/queue/examples/default-queue` creates one.",
+        "There are no queues; `zonewise check` states what to install.",
     )
 
 

@@ -151,7 +151,8 @@ class ReadApi:
             if not self._namespace or error.reason == "":  # the controller's own 404 is not a Status
                 raise
             raise ReadApiUnavailable(
-                f"there is no controller in namespace {self._namespace}: {error.message}"
+                f"there is no controller in namespace {self._namespace} ({error.message}); "
+                "--controller-namespace names another namespace"
             ) from error
         except KubeError as error:
             raise ReadApiUnavailable(self._problem(error)) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.kube.errors import ApiError, BadResponse, Forbidden, Gone, ServerError, TransportError
+from zonewise_common.kube.errors import ApiError, BadResponse, Forbidden, Gone, NotFound, ServerError, TransportError
 from zonewise_common.kube.watch_failures import WatchFailures
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ def test_versions_that_are_too_old_for_all_watches_are_one_line(caplog: pytest.L
     for watch in ("pods", "nodes", "jobs"):
         failures.add(watch, Gone(410, "Expired", f"too old resource version: of {watch}"))
     assert len(lines(caplog)) == 1
+
+
+def test_a_kind_that_is_not_served_lacks_its_definition(caplog: pytest.LogCaptureFixture) -> None:
+    WatchFailures().add("clusterqueues", NotFound(404, "", "404 page not found"))
+    [line] = lines(caplog)
+    assert line.startswith("clusterqueues: 404: 404 page not found; ")
+    assert "its CustomResourceDefinition is missing" in line
 
 
 def test_each_kind_of_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
