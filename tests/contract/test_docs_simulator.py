@@ -66,6 +66,34 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
     assert parts or rest == whole
 
 
+def test_the_files_of_nodes_and_jobs_are_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of the guide have no problems, and the command prints what the guide shows."""
+    page = (PROJECT / "docs/guides/simulator-files.md").read_text()
+    for name, text in re.findall(r'```yaml title="([^"]+)"\n(.+?)```', page, re.DOTALL):
+        (tmp_path / name).write_text(text)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    [(command, output)] = re.findall(r"```console\n\$ zonewise ([^\n]+)\n(.+?)\.\.\.\n```", page, re.DOTALL)
+    assert main(shlex.split(command)) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith(output)
+
+
+@pytest.mark.parametrize(("table", "module"), [("Nodes", "fleet_file"), ("Jobs", "job_file")])
+def test_the_documented_fields_are_read(table: str, module: str) -> None:
+    """Each field in the tables of the guide is a string in the module that reads the file."""
+    page = (PROJECT / "docs/guides/simulator-files.md").read_text()
+    section = page.partition(f"## {table}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+    fields = {name.rpartition(".")[2] for cell in cells for name in re.findall(r"`([a-zA-Z.\[\]]+)`", cell)}
+    source = (PROJECT / f"scheduler/zonewise_scheduler/simulator/inputs/{module}.py").read_text()
+    assert len(fields) > 10
+    assert {field for field in fields if f'"{field}"' not in source} <= {"name"}
+
+
 def test_a_log_of_slurm_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A substitute for sacct prints three jobs. One has no time limit, and one ends at its limit."""
     convert, command = re.findall(
