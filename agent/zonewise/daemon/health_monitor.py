@@ -93,7 +93,7 @@ class HealthMonitor:
 
     @property
     def state(self) -> HealthState:
-        """Return the state."""
+        """Return the counters, faults and baseline so far, as the state file contains them."""
         return self._state
 
     def check(

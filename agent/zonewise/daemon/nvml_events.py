@@ -22,7 +22,7 @@ READER = "nvml-events"
 RESTART_PAUSE = 600.0
 """Seconds until the child is started again: the driver may be reloaded."""
 _COMMAND = (sys.executable, "-P", "-m", "zonewise.machine.nvml", "events")
-_LOOK = 5.0
+_STOP_CHECK_INTERVAL = 5.0
 """Seconds between two checks whether to stop."""
 _MAX_LINE = 65536
 _LINE = re.compile(r"(\S+) ([0-9]{1,6})(?: ([0-9]+(?:/[0-9]+)?))?")
@@ -63,7 +63,7 @@ def _lines(descriptor: int, stopped: threading.Event) -> Iterator[str]:
     poll = select.poll()  # select() rejects descriptors from 1,024 on, and the server may have 2,048 connections
     poll.register(descriptor, select.POLLIN)
     while not stopped.is_set() and len(rest) < _MAX_LINE:
-        if not poll.poll(_LOOK * 1000):
+        if not poll.poll(_STOP_CHECK_INTERVAL * 1000):
             continue
         part = os.read(descriptor, 4096)
         if not part:

@@ -49,7 +49,7 @@ _DMESG = re.compile(
 
 
 class LogRecord(NamedTuple):
-    """One record."""
+    """One record of the kernel log."""
 
     sequence: int | None
     """Sequence number since boot; None in a text."""

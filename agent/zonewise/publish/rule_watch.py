@@ -92,7 +92,7 @@ class RuleWatch:
         return self._known.wait(seconds)
 
     def start(self) -> None:
-        """Start."""
+        """Start the thread of the watch."""
         self._thread.start()
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ class OptionSpec(NamedTuple):
 
 
 class CommandSpec(NamedTuple):
-    """A command."""
+    """A command with its options, for completion scripts, man pages and the reference."""
 
     name: str
     help: str

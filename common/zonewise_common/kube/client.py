@@ -47,7 +47,7 @@ class PatchKind(Enum):
 
 
 class ObjectList(NamedTuple, Generic[T]):
-    """A list of objects."""
+    """The result of listing a kind."""
 
     items: list[T]
     """The objects that match the type."""

@@ -46,7 +46,7 @@ MISALIGNED_POD = "Pod Scope pod with pod-level resources failed admission under 
 
 
 class ResourceHints(NamedTuple):
-    """The hints of one resource."""
+    """The hints that a hint provider returns for one resource of a container."""
 
     resource: str
     amount: int

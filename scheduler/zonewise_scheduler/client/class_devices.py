@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 class ClusterDevices(NamedTuple):
-    """The devices of a cluster."""
+    """The devices in the ResourceSlices of a cluster, and those that claims hold."""
 
     provided: ProvidedDevices
     held: Mapping[PoolKey, set[str]] | None

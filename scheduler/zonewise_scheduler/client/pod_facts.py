@@ -22,7 +22,7 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class PodFacts(NamedTuple):
-    """A pod."""
+    """What the commands show of a pod. Times are in seconds since 1970; None: unknown."""
 
     namespace: str
     name: str

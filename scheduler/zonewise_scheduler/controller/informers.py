@@ -203,7 +203,7 @@ def _decode_version(decode: Callable[[msgspec.Raw], Json], api_version: str, raw
 
 
 def object_key(resource: Resource, obj: Json) -> ObjectKey:
-    """Return the key of an object."""
+    """Return the key of an object of a kind: its namespace and name."""
     metadata: dict[str, Any] = obj["metadata"]
     return ObjectKey(resource, metadata.get("namespace", ""), metadata["name"])
 

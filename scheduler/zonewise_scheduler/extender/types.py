@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal"):
-    """ExtenderArgs, for filter and prioritize."""
+    """The request of the verbs filter and prioritize."""
 
     pod: Json
     nodes: NodeList | None = None
@@ -36,7 +36,7 @@ class NodeList(msgspec.Struct):
 
 
 class ExtenderFilterResult(msgspec.Struct, rename="pascal"):
-    """ExtenderFilterResult."""
+    """The response to filter."""
 
     nodes: NodeList | None = None
     node_names: msgspec.Raw | list[str] | None = None
@@ -55,7 +55,7 @@ class HostPriority(msgspec.Struct, rename="pascal"):
 
 class ExtenderBindingArgs(msgspec.Struct, rename={"uid": "PodUID", "name": "PodName", "namespace": "PodNamespace",
                                                "node": "Node"}):  # fmt: skip
-    """ExtenderBindingArgs."""
+    """The request of the verb bind."""
 
     name: str
     namespace: str
@@ -64,7 +64,7 @@ class ExtenderBindingArgs(msgspec.Struct, rename={"uid": "PodUID", "name": "PodN
 
 
 class ExtenderBindingResult(msgspec.Struct, rename="pascal"):
-    """ExtenderBindingResult."""
+    """The response to bind."""
 
     error: str = ""
 
@@ -98,7 +98,7 @@ class _Victims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDB
 
 
 class ExtenderPreemptionArgs(msgspec.Struct, rename="pascal"):
-    """ExtenderPreemptionArgs."""
+    """The request of the verb preempt."""
 
     pod: Json
     node_name_to_victims: dict[str, _Victims] | None = None
@@ -125,7 +125,7 @@ class ProposedVictims(NamedTuple):
 
 
 class ExtenderPreemptionResult(msgspec.Struct, rename="pascal"):
-    """ExtenderPreemptionResult."""
+    """The response to preempt."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]
 

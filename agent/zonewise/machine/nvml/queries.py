@@ -124,12 +124,12 @@ class _Queries:
         return value if isinstance(value, str) and value else self.unusable(fact, value)
 
     def number(self, fact: str, call: str, *arguments: object) -> int | None:
-        """Return a number."""
+        """Return a number; None if NVML returns anything else."""
         value = self.query(fact, call, *arguments)
         return value if isinstance(value, int) else self.unusable(fact, value)
 
     def numbers(self, fact: str, length: int, call: str, *arguments: object) -> tuple[int, ...] | None:
-        """Return the given number of numbers."""
+        """Return `length` numbers; None if NVML returns anything else."""
         value = self.query(fact, call, *arguments)
         parts = [part for part in _parts(value) if isinstance(part, int)]
         return tuple(parts) if len(parts) == len(_parts(value)) == length else self.unusable(fact, value)

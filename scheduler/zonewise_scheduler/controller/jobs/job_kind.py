@@ -53,7 +53,7 @@ class PodSetPattern(NamedTuple):
 
 
 class JobKind(NamedTuple):
-    """A kind of job."""
+    """A kind of job from the setting `jobKinds`: where its objects have the fields that the queue needs."""
 
     resource: Resource
     suspend: FieldPattern

@@ -86,7 +86,7 @@ class ResourceSummary(NamedTuple):
 
 
 class ClusterQueueSummary(NamedTuple):
-    """The summary of a ClusterQueue."""
+    """What a ClusterQueue's status, metrics and row in the read API show."""
 
     name: str
     cohort: str
@@ -97,7 +97,7 @@ class ClusterQueueSummary(NamedTuple):
 
 
 class LocalQueueSummary(NamedTuple):
-    """The summary of a LocalQueue."""
+    """What a LocalQueue's status, metrics and row in the read API show."""
 
     namespace: str
     name: str
@@ -111,7 +111,7 @@ class LocalQueueSummary(NamedTuple):
 
 
 class CohortSummary(NamedTuple):
-    """The summary of a Cohort."""
+    """What a Cohort's metrics show."""
 
     name: str
     parent: str

@@ -86,7 +86,7 @@ class NodeHistory:
         return SplitPods(bases, [pod for pod in assumed if not 0 < pod.arrival <= last_event])
 
     def _add_residents(self, reported: Mapping[PodState, Holdings]) -> None:
-        """Let pods of the report that have ended be residents, which leave at their end."""
+        """Add the ended pods of the report as residents, which leave at their ends."""
         new = tuple(entry for entry in reported.items() if entry[0] not in self._ended)
         if new:
             self._moments = [moment._replace(resident=(*moment.resident, *new)) for moment in self._moments]

@@ -28,7 +28,7 @@ class ContainerRequests(NamedTuple):
 
 
 class PluginPod(NamedTuple):
-    """A pod."""
+    """A pod as the plugin sees it."""
 
     qos: Qos
     containers: tuple[ContainerRequests, ...]

@@ -37,7 +37,7 @@ _KINDS_PER_STEP = 4
 
 
 class PackBin(NamedTuple):
-    """A bin."""
+    """A bin with its free amounts."""
 
     group: int
     """Bins of one group have the same resources and accept the same items."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NodeBins(NamedTuple):
-    """A node as bins."""
+    """The zones of a node as bins, or the node as one bin."""
 
     layout: Layout
     free: tuple[Amounts, ...]
@@ -44,7 +44,7 @@ def _largest_totals(kind: NodeKind) -> Amounts:
 
 @lru_cache(maxsize=1 << 14)
 def node_bins(state: NodeState) -> NodeBins:
-    """Return a node as bins."""
+    """Return the bins of a node: its zones if the kubelet allocates from one zone, or else the node."""
     model = _model(state.kind)
     arrays = state_arrays(model, (state,))
     if not _is_by_zone(model.layout):

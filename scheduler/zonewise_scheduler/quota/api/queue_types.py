@@ -54,7 +54,7 @@ class FlavorFungibility(NamedTuple):
 
 
 class AdmissionCheck(NamedTuple):
-    """An AdmissionCheck."""
+    """An AdmissionCheck, as far as it decides about the queues that require it."""
 
     name: str
     controller_name: str

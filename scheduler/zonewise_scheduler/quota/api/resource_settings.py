@@ -53,7 +53,7 @@ class ResourceTransformation(NamedTuple):
 
 
 class ResourceSettings(NamedTuple):
-    """The setting."""
+    """The setting `resources`."""
 
     quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
     """Whether a workload that requests a resource without a quota waits, or that request does not count."""

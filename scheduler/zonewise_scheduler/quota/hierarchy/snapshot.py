@@ -72,7 +72,7 @@ class Snapshot:
         self.tas_snapshot.add(workload)
 
     def remove_workload(self, workload: Workload) -> None:
-        """Remove a workload."""
+        """Remove a workload that was added, with its usage and placement."""
         queue = self.cluster_queue_of(workload)
         queue.uncount_workload(self.workloads_by_queue[queue.name].pop(workload.key))
         queue.remove_usage(workload.usage)

@@ -59,7 +59,7 @@ class DamagedRecordingError(Exception):
 
 
 class RecordedEntry(NamedTuple):
-    """One entry."""
+    """One line of a recording."""
 
     line: int
     """Line number, starting at 1."""
