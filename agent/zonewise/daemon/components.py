@@ -21,7 +21,7 @@ from zonewise.daemon.node_config_name import NodeConfigName
 from zonewise.daemon.node_rules import NodeRules
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.daemon.sinks import FileSink, NrtSink, PublishingSink, labels_sink, rules_sink, withdrawal_sink
-from zonewise.daemon.site import AgentSite
+from zonewise.daemon.status_handler import AgentStatusHandler
 from zonewise.gfd.config_files import DevicePluginConfigFile
 from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
@@ -372,7 +372,9 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Agen
         yield
         return
     silence_limit = UNHEALTHY_INTERVALS * settings.interval + MAX_PASS_SECONDS
-    site = AgentSite(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
+    handler = AgentStatusHandler(
+        status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit
+    )
     authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
     certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     service = ServiceMetrics(client.request_failures)
@@ -381,5 +383,5 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Agen
     with ExitStack() as stack:
         meters.registry.register(service)
         stack.callback(meters.registry.unregister, service)
-        stack.enter_context(serving(settings.listen, site, authorizer=authorizer, certificates=certificates))
+        stack.enter_context(serving(settings.listen, handler, authorizer=authorizer, certificates=certificates))
         yield

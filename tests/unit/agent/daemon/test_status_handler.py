@@ -11,8 +11,8 @@ from support.clock import Clock
 from support.health_stories import Story, xid
 from support.http_requests import get, serve
 from zonewise.daemon.metrics import AgentMetrics
-from zonewise.daemon.site import AgentSite
 from zonewise.daemon.status import Snapshot, Status
+from zonewise.daemon.status_handler import AgentStatusHandler
 from zonewise.usage.types import Amount, Usage, ZoneUsage
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.service.http_server import HttpServer
@@ -27,11 +27,11 @@ USAGE = Usage(
 
 
 class Agent(NamedTuple):
-    """The site with its status and its clock."""
+    """The handler with its status and its clock."""
 
     clock: Clock
     status: Status
-    site: AgentSite
+    handler: AgentStatusHandler
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def agent() -> Agent:
     status.set_snapshot(Snapshot("n1", usage=USAGE, labels={"a": "b"}, problems=("something is odd",)))
     metrics = AgentMetrics()
     metrics.watch(status)
-    return Agent(clock, status, AgentSite(status, metrics.registry, silence_limit=30, readiness_limit=180))
+    return Agent(clock, status, AgentStatusHandler(status, metrics.registry, silence_limit=30, readiness_limit=180))
 
 
 @pytest.fixture
 def port(agent: Agent) -> Iterator[int]:
-    yield from serve(HttpServer("127.0.0.1:0", agent.site))
+    yield from serve(HttpServer("127.0.0.1:0", agent.handler))
 
 
 def test_health(agent: Agent, port: int) -> None:

@@ -1,4 +1,4 @@
-"""The agent's HTTP pages: health, readiness, metrics, and its state for debugging."""
+"""Serves health, readiness, metrics and state of the agent over HTTP."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ zonewise agent
 """
 
 
-class AgentSite(GetHandler):
-    """The pages of one agent."""
+class AgentStatusHandler(GetHandler):
+    """Serves the paths in the index."""
 
     def __init__(
         self, status: Status, registry: CollectorRegistry, *, silence_limit: float, readiness_limit: float
     ) -> None:
-        """Create the pages; both limits are in seconds."""
+        """Create a handler; both limits are in seconds."""
         self._status = status
         self._silence_limit = silence_limit
         self._readiness_limit = readiness_limit
