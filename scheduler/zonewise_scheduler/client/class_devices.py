@@ -67,7 +67,7 @@ def read_cluster_devices(session: Session, notes: list[str]) -> ClusterDevices |
         classes = session.list(DEVICE_CLASSES)
         slices = session.read(RESOURCE_SLICES, _read_slice) if classes else []
     except Forbidden as error:
-        notes.append(f"Not known: devices of DeviceClasses: {error.message}")
+        notes.append(f"The devices of DeviceClasses are unknown: {error.message}")
         return None
     if not slices:
         return None
@@ -78,7 +78,7 @@ def read_cluster_devices(session: Session, notes: list[str]) -> ClusterDevices |
     try:
         return ClusterDevices(devices, _held(session.read(RESOURCE_CLAIMS, _read_claim)))
     except Forbidden as error:
-        notes.append(f"Not known: which devices of DeviceClasses are free: {error.message}")
+        notes.append(f"The free devices of DeviceClasses are unknown: {error.message}")
         return ClusterDevices(devices, None)
 
 

@@ -232,7 +232,7 @@ def _node_of(session: Session, pod: PodFacts, problems: list[str]) -> NodeAvaila
         node = session.find(NODES, pod.node)
         report = session.find(NODE_RESOURCE_TOPOLOGIES, pod.node)
     except Forbidden as error:
-        problems.append(f"The zones of its node are not known: {error.message}")
+        problems.append(f"The zones of its node are unknown: {error.message}")
         return None
     return read_node_facts(pod.node, node, report, (pod,), problems)
 

@@ -38,7 +38,7 @@ def read_labelled_nodes(session: Session) -> tuple[list[LabelledNode], list[str]
     try:
         guids = dict(session.read(NODE_RESOURCE_TOPOLOGIES, read_guids))
     except Forbidden as error:
-        notes.append(f"GUIDs of HCAs are not known, so hosts are matched by name only: {error.message}")
+        notes.append(f"GUIDs of HCAs are unknown, so hosts are matched by name only: {error.message}")
     nodes = session.read(NODES, read_labelled_node)
     named = (node._replace(names=node.names._replace(guids=guids.get(node.names.name, frozenset()))) for node in nodes)
     return sorted(named), notes

@@ -27,11 +27,11 @@ def read_nodes(
     """Return nodes by name, and sentences about missing data; `names` limits the nodes. Raises KubeError."""
     notes: list[str] = []
     objects = [node for node in session.list(NODES, label_selector=selector) if not names or _name(node) in names]
-    reports = _listed(session, notes, NODE_RESOURCE_TOPOLOGIES, "zones")
+    reports = _listed(session, notes, NODE_RESOURCE_TOPOLOGIES, "zones of nodes")
     by_node = {_name(report): report for report in reports or ()}
     problems: list[str] = []
     field_selector = f"spec.nodeName={next(iter(names))}" if len(names) == 1 else ""
-    pods = _listed(session, notes, PODS, "what pods request", field_selector)
+    pods = _listed(session, notes, PODS, "requests of pods", field_selector)
     pods_by_node: dict[str, list[PodFacts]] = {}
     for pod in (read_pod_facts(obj, problems) for obj in pods or ()):
         pods_by_node.setdefault(pod.node, []).append(pod)
@@ -59,13 +59,13 @@ def _with_devices(
 
 
 def _listed(
-    session: Session, notes: list[str], resource: Resource, missing: str, field_selector: str = ""
+    session: Session, notes: list[str], resource: Resource, facts: str, field_selector: str = ""
 ) -> list[Json] | None:
     """Return the objects of a kind; None and a note if the user may not list them."""
     try:
         return session.list(resource, field_selector=field_selector)
     except Forbidden as error:
-        notes.append(f"Not known: {missing}: {error.message}")
+        notes.append(f"The {facts} are unknown: {error.message}")
         return None
 
 

@@ -114,8 +114,8 @@ def test_a_cluster_without_devices(missing: str) -> None:
 def test_missing_permissions_are_noted(forbidden: Resource) -> None:
     cluster = Cluster(forbidden=forbidden, deviceclasses=CLASSES, resourceslices=[device_slice(4)])
     found, notes = read(cluster)
-    free = "which devices of DeviceClasses are free" if forbidden == RESOURCE_CLAIMS else "devices of DeviceClasses"
-    assert notes == [f"Not known: {free}: no right"]
+    devices = "free devices" if forbidden == RESOURCE_CLAIMS else "devices"
+    assert notes == [f"The {devices} of DeviceClasses are unknown: no right"]
     assert found.class_devices == ({"gpus": ClassDevices(None, 4)} if forbidden == RESOURCE_CLAIMS else {})
     assert found.free(GPU) == (4 if forbidden == RESOURCE_CLAIMS else None)
 
