@@ -189,7 +189,10 @@ def test_bad_reports(fitting: Fitting) -> None:
     It invalidates only the damaged part.
     """
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "no usable zones: the object must be a NodeResourceTopology" in fitting.predict("pod.yaml", "pod.yaml").err
+    assert (
+        "no usable zones: the object must be a NodeResourceTopology that an agent wrote"
+        in fitting.predict("pod.yaml", "pod.yaml").err
+    )
     fitting.write("node.yaml", "kind: Node\nmetadata: {name: node-7}\n")
     assert "node.yaml: contains no NodeResourceTopology" in fitting.predict("pod.yaml", "node.yaml").err
     fitting.write("node.yaml", "kind: Node\nmetadata: {name: 7}\n")

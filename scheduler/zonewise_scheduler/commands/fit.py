@@ -59,7 +59,10 @@ def run(arguments: Namespace) -> int:
         for problem in report.problems:
             sys.stderr.write(f"{path}: {problem}\n")
         if report.state is None:
-            raise CommandError(f"{path}: no usable zones: the object must be a NodeResourceTopology with zones")
+            raise CommandError(
+                f"{path}: no usable zones: the object must be a NodeResourceTopology that an agent wrote; "
+                "`zonewise show -o nrt` does not know what is available"
+            )
         node = nodes.get(report.node)
         state = with_node_facts(report.state, kubelet_facts(node), kinds)
         admitted, lines = _verdict_lines(report.node, state, shape)
