@@ -133,7 +133,7 @@ def test_the_reference_matches_the_code(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pages", "options"), [(["agent"], AGENT_OPTIONS), (["job-kinds", "live-queue"], CONTROLLER_OPTIONS)]
+    ("pages", "options"), [(["agent"], AGENT_OPTIONS), (["devices", "job-kinds", "live-queue"], CONTROLLER_OPTIONS)]
 )
 def test_a_guide_has_an_example_of_each_structured_setting(pages: list[str], options: Options) -> None:
     """The example is valid, and the reference lists the setting."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from support.bounds import Gang, earliest_end_offline, earliest_end_online
-from support.guides import SCHEDULING, SIMULATOR, WAITS_BY_POLICY
+from support.guides import FROM_KUEUE, SCHEDULING, SIMULATOR, WAITS_BY_POLICY
 from support.kubelet_cases import ABSENT, CASES
 from support.snapshots import PROJECT
 from zonewise.cli import main
@@ -149,7 +149,7 @@ def test_a_cluster_as_kubectl_prints_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program reads all kinds of the guide's `kubectl get` as a trace, and warns about none."""
-    [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", SCHEDULING)[0]
+    [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", FROM_KUEUE)[0]
     items = [as_served(one) for one in yaml.safe_load_all(CLUSTER)]
     assert {plural(one["kind"]) for one in items} == set(kinds.split(","))
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))

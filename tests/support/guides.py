@@ -8,6 +8,7 @@ from support.snapshots import PROJECT
 
 SIMULATOR = (PROJECT / "docs/guides/simulator.md").read_text()
 SCHEDULING = (PROJECT / "docs/guides/scheduling.md").read_text()
+FROM_KUEUE = (PROJECT / "docs/guides/from-kueue.md").read_text()
 WAITS_BY_POLICY: dict[str, tuple[str, str, str]] = {
     name: (mean, p95, longest)
     for name, mean, p95, longest in re.findall(
