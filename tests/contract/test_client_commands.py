@@ -97,9 +97,7 @@ def test_submit_queue_and_explain(cluster: CommandCluster, capsys: pytest.Captur
     assert "number 1 in its ClusterQueue" in out
     assert "needs 8 nvidia.com/gpu of flavor h100" in out
     assert "MUST END FIRST" in out
-    assert ["default/a", "Admitted"] in [row[:2] for row in rows(out)] or ["default/b", "Admitted"] in [
-        row[:2] for row in rows(out)
-    ]
+    assert ["a", "Admitted"] in [row[:2] for row in rows(out)] or ["b", "Admitted"] in [row[:2] for row in rows(out)]
     used = ["nvidia.com/gpu", "h100", "16", "16"]
     eventually(lambda: used in rows(cluster.run(capsys, "queue")[1]))  # a status is written up to 5 s late
     _, out, _ = cluster.run(capsys, "queue", "gpu", "-o", "name")

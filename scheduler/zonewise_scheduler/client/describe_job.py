@@ -173,7 +173,8 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
             rows.append([key, "", "", "", how])
             continue
         ends = _end(other, now) if other.state == ADMITTED else ""
-        rows.append([f"{other.namespace}/{other.name}", other.state, short_duration(other.ran(now)), ends, how])
+        name = other.name if other.namespace == job.namespace else f"{other.namespace}/{other.name}"
+        rows.append([name, other.state, short_duration(other.ran(now)), ends, how])
     return make_table(columns, rows)
 
 

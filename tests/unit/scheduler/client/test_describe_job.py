@@ -69,9 +69,14 @@ def test_why_a_job_waits() -> None:
         "forecast  earliest at 01:00 UTC (in 1h), likely at 02:10 UTC (in 2h10m), latest at 02:20 UTC (in 2h20m)",
         "",
         "MUST END FIRST   STATE      RUN   ENDS AT THE LATEST",
-        "ns/a             Admitted   30m   at 01:30 UTC (in 1h30m)",
+        "a                Admitted   30m   at 01:30 UTC (in 1h30m)",
         "ns/job-x-1",
     ]
+
+
+def test_a_job_of_another_namespace_is_shown_with_it() -> None:
+    lines = text(replace(WAITING, namespace="other"), JobContextFacts(BLOCKED, {"ns/job-a-12345": RUNNING}))
+    assert "ns/a             Admitted   30m   at 01:30 UTC (in 1h30m)" in lines
 
 
 def test_only_the_last_blockers_are_shown() -> None:
@@ -152,7 +157,7 @@ def test_a_job_that_runs_longer_than_it_declares() -> None:
     job = replace(RUNNING, walltime=1200.0, deadline=NOW + 60)
     assert "state     Admitted, runs for 30m, 10m longer than it declares" in text(job)
     lines = text(WAITING, JobContextFacts(BLOCKED, {"ns/job-a-12345": job}))
-    assert "ns/a             Admitted   30m   unknown: it runs longer than it declares" in lines
+    assert "a                Admitted   30m   unknown: it runs longer than it declares" in lines
 
 
 def test_an_admitted_job_without_pods() -> None:
