@@ -30,7 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = (
         "A report is the output of `kubectl get noderesourcetopologies/NODE nodes/NODE -o yaml`, or, on a node, of "
         "`zonewise agent --oneshot --dry-run`. The Node contains the kubelet's release and the number of unhealthy "
-        "devices. Status 0: at least one node would admit the pod; 1: no node would."
+        "devices. Status 0: at least one node would admit the pod; 1: no node would; 2: a file or an argument "
+        "cannot be used."
     )
     add("pod", metavar="POD", help='Pod, or an object with a pod template (Job, Deployment), as YAML or JSON ("-": '
         "standard input)")  # fmt: skip
