@@ -153,15 +153,18 @@ def test_age() -> None:
 
 def test_reset_within_an_object() -> None:
     """A partial object is ignored; the next watch continues after the last complete one."""
+    copied = threading.Event()
 
     def torn(exchange: Exchange) -> None:
         exchange.begin()
         exchange.chunk(line(event("ADDED", B)))
-        eventually(lambda: "b" in copy.names)
+        copied.wait()
         exchange.chunk(line(event("ADDED", C))[:40])
         exchange.reset()
 
     with copying([torn, watch_on(event("ADDED", C))]) as copy:
+        eventually(lambda: copy.names == "ab")
+        copied.set()
         eventually(lambda: copy.names == "abc")
         assert copy.server.watches[1].query["resourceVersion"] == "101"
         assert len(copy.server.lists) == 1
