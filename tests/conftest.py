@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.distribution import FileDistribution
 from support.profiles import PROFILE
 from support.programs import PROGRAMS, find_program, missing_program
 from support.sharing import SHARED_FIXTURES, end_unused
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from xdist.remote import Producer
 
 # no deadline for an example: a loaded machine is not a defect, and each test has its own timeout
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,14 +32,17 @@ settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
 _SHARES = {"default": 5, "mutants": 3}
 """These profiles try one of this many examples: repeated runs try the same ones, so more would find nothing."""
-_MOSTLY_WAITING = ("tests/e2e", "tests/contract/test_tutorials", "tests/contract/test_avoided_conditions")
-"""Prefixes of tests that mostly wait for programs."""
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of workers for `-n auto`: while one waits for programs, another one works."""
     return 2 * len(os.sched_getaffinity(0))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileDistribution | None:
+    """Return the distribution of tests among workers, unless the command line demands another one."""
+    return FileDistribution(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_configure() -> None:
@@ -82,9 +88,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In the default profile, run a fifth of a property's examples; in the quick profile, one.
 
-    In the quick profile, each unit test has one parameter set, and no test uses a real server.
+    In the quick profile, each unit test has one parameter set, and no test uses a real server. In any profile, tests of
+    files with the same shared server are neighbours.
     """
-    items[:] = _in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
+    items.sort(key=lambda item: (_without_shared_server(item), item.path.parts))
     if PROFILE == "quick":
         _choose_quick(config, items)
     if PROFILE in {"quick", *_SHARES}:
@@ -93,20 +100,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _limit_examples(function, "_hypothesis_internal_use_settings")
         for state_machine in {cls for item in items if (cls := getattr(item, "cls", None)) is not None}:
             _limit_examples(state_machine, "settings")
-
-
-def _in_order(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Sort tests by file. Tests of files with the same shared server are neighbours.
-
-    Tests that mostly wait for programs come first in the shares of two workers, while the others work. At the end, no
-    worker is left with only such tests.
-    """
-    items = sorted(items, key=lambda item: (_without_shared_server(item), item.path.parts))
-    waiting = [item for item in items if item.nodeid.startswith(_MOSTLY_WAITING)]
-    others = [item for item in items if not item.nodeid.startswith(_MOSTLY_WAITING)]
-    first, second = [[item for item in waiting if _without_shared_server(item) == alone] for alone in (False, True)]
-    rest_of_share = max(0, len(items) // workers - len(first))  # worksteal begins with equal shares
-    return [*first, *others[:rest_of_share], *second, *others[rest_of_share:]]
 
 
 def _without_shared_server(item: pytest.Item) -> bool:
