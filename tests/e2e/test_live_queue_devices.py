@@ -20,19 +20,32 @@ Json = dict[str, Any]
 
 RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
 DEVICES = "/apis/resource.k8s.io/v1"
+KINDS_OF_DEVICES = (
+    "deviceclasses", "resourceslices", "namespaces/default/resourceclaims", "namespaces/default/resourceclaimtemplates",
+)  # fmt: skip
 KIND = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"'
 
 
+@pytest.fixture(scope="module")
+def scheduled_cluster() -> Iterator[LiveCluster]:
+    """Yield a cluster with kube-scheduler that all tests of this file share."""
+    with real_live_cluster(scheduled=False) as running, running_scheduler(Path(running.flags[1]), running.directory):
+        yield running
+
+
 @pytest.fixture
-def cluster() -> Iterator[LiveCluster]:
-    """Yield a cluster with four nodes, a queue that places pods on nodes, and kube-scheduler."""
-    with real_live_cluster(scheduled=False) as running:
-        running.add_nodes(4)
-        running.add_queue(64, topology=True)
-        spec = cluster_queue_spec({"cpu": "64", RESOURCE: "100", f"{DEVICE_CLASS}gpus": "100"}, "all")
-        running.api.patch(f"{KUEUE}/clusterqueues/queue", {"spec": spec}).ok()
-        with running_scheduler(Path(running.flags[1]), running.directory):
-            yield running
+def cluster(scheduled_cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """Yield the cluster with four nodes and a queue that places pods on nodes."""
+    scheduled_cluster.add_nodes(4)
+    scheduled_cluster.add_queue(64, topology=True)
+    spec = cluster_queue_spec({"cpu": "64", RESOURCE: "100", f"{DEVICE_CLASS}gpus": "100"}, "all")
+    scheduled_cluster.api.patch(f"{KUEUE}/clusterqueues/queue", {"spec": spec}).ok()
+    yield scheduled_cluster
+    scheduled_cluster.clear()
+    for kind in KINDS_OF_DEVICES:
+        scheduled_cluster.api.delete(f"{DEVICES}/{kind}").ok()
+    # the controller of claims removes their finalizer once no pod uses them
+    eventually(lambda: not scheduled_cluster.api.get(f"{DEVICES}/resourceclaims").ok()["items"])
 
 
 def create_class(cluster: LiveCluster) -> None:
