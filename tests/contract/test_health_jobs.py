@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.api import Api, Json
-from support.apiserver import real_apiserver
 from support.clusters import Cluster, pod
-from support.controller_manager import real_controller_manager
+from support.controller_manager import real_job_server
 from support.health_stories import FIRST_GPU, Story, xid
 from support.waiting import eventually
 from zonewise.health.types import PodName
@@ -30,6 +29,10 @@ from zonewise_scheduler.client.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.apiserver import RealServer
+
+__all__ = ["real_job_server"]
+
 NODE = "node-7"
 POLICY = {"rules": [
     {"action": "Ignore", "onPodConditions": [{"type": POD_CONDITION, "status": "True"}]},
@@ -46,7 +49,7 @@ class HealthCluster(Cluster):
 
 
 @pytest.fixture(scope="module")
-def simulated_cluster() -> Iterator[HealthCluster]:
+def simulated_jobs() -> Iterator[HealthCluster]:
     with (
         ApiServer() as server,
         JobController(server.client_config()),
@@ -56,16 +59,15 @@ def simulated_cluster() -> Iterator[HealthCluster]:
 
 
 @pytest.fixture(scope="module")
-def real_cluster() -> Iterator[HealthCluster]:
-    with real_apiserver() as server, real_controller_manager(server):
-        config = Config.from_url(server.url, server.token, ca=server.ca)
-        with contextlib.closing(Client(config)) as client:
-            yield HealthCluster(server.admin, client, real=True)
+def real_jobs(real_job_server: RealServer) -> Iterator[HealthCluster]:
+    config = Config.from_url(real_job_server.url, real_job_server.token, ca=real_job_server.ca)
+    with contextlib.closing(Client(config)) as client:
+        yield HealthCluster(real_job_server.admin, client, real=True)
 
 
 @pytest.fixture(params=["simulated", "real"])
 def cluster(request: pytest.FixtureRequest) -> HealthCluster:
-    cluster: HealthCluster = request.getfixturevalue(f"{request.param}_cluster")
+    cluster: HealthCluster = request.getfixturevalue(f"{request.param}_jobs")
     response = cluster.api.post("/api/v1/nodes", {"metadata": {"name": NODE}})
     assert response.status in {201, 409}, response.body
     return cluster

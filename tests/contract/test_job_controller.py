@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.api import Api, Json
-from support.apiserver import real_apiserver
 from support.clusters import Cluster, pod
-from support.controller_manager import real_controller_manager
+from support.controller_manager import real_job_server
 from support.waiting import eventually
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
@@ -17,14 +16,17 @@ from zonewise_sandbox.jobcontroller import JobController
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.apiserver import RealServer
+
+__all__ = ["real_job_server"]
+
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @pytest.fixture(scope="module")
-def real_jobs() -> Iterator[Api]:
-    with real_apiserver() as server, real_controller_manager(server):
-        yield server.admin
+def real_jobs(real_job_server: RealServer) -> Api:
+    return real_job_server.admin
 
 
 @pytest.fixture(scope="module")

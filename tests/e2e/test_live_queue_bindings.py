@@ -8,34 +8,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.http_requests import get
-from support.live_cluster import KUEUE, LiveCluster, real_live_cluster, simulated_live_cluster
-from support.live_clusters import CLUSTERS
+from support.live_cluster import KUEUE, LiveCluster
+from support.live_clusters import real_unscheduled_cluster, simulated_unscheduled_cluster, unscheduled_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.live_cluster import ControllerProcess
+
+__all__ = ["real_unscheduled_cluster", "simulated_unscheduled_cluster", "unscheduled_cluster"]
 
 HOST = "kubernetes.io/hostname"
 QUEUE = f"{KUEUE}/clusterqueues/queue"
 LEFT = "zonewise.dev/left-to-kube-scheduler"
 
 
-@pytest.fixture(scope="module", params=CLUSTERS)
-def running_cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
-    start = simulated_live_cluster if request.param == "simulated" else real_live_cluster
-    with start(scheduled=False) as running:
-        yield running
-
-
 @pytest.fixture
-def cluster(running_cluster: LiveCluster) -> Iterator[LiveCluster]:
-    running_cluster.add_nodes(4)
-    running_cluster.add_queue(1000, topology=True)
-    yield running_cluster
-    running_cluster.clear()
+def cluster(unscheduled_cluster: LiveCluster) -> LiveCluster:
+    unscheduled_cluster.add_nodes(4)
+    unscheduled_cluster.add_queue(1000, topology=True)
+    return unscheduled_cluster
 
 
 def request_bindings(cluster: LiveCluster) -> None:

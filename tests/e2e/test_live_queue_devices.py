@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.e2e.cluster import running_scheduler
-from support.live_cluster import JOBS, KUEUE, PODS, RUN_SECONDS, LiveCluster, real_live_cluster
+from support.live_cluster import JOBS, KUEUE, PODS, RUN_SECONDS, LiveCluster
+from support.live_clusters import real_unscheduled_cluster
 from support.queue_objects import cluster_queue_spec
 from support.waiting import eventually
 from zonewise_scheduler.nodes.devices.class_resource import DEVICE_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["real_unscheduled_cluster"]
 
 Json = dict[str, Any]
 
@@ -27,10 +30,10 @@ KIND = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "g
 
 
 @pytest.fixture(scope="module")
-def scheduled_cluster() -> Iterator[LiveCluster]:
-    """Yield a cluster with kube-scheduler that all tests of this file share."""
-    with real_live_cluster(scheduled=False) as running, running_scheduler(Path(running.flags[1]), running.directory):
-        yield running
+def scheduled_cluster(real_unscheduled_cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """Yield a cluster with kube-scheduler."""
+    with running_scheduler(Path(real_unscheduled_cluster.flags[1]), real_unscheduled_cluster.directory):
+        yield real_unscheduled_cluster
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.apiserver import RealServer, real_apiserver
 from support.programs import RestartableProcess, find_program, missing_program
+from support.sharing import shared
 from zonewise_sandbox.up.ports import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from support.apiserver import RealServer
 
 CONTROLLERS = (
     "job-controller",
@@ -57,6 +57,18 @@ def real_controller_manager(server: RealServer, *flags: str) -> Generator[Restar
         ]
         with RestartableProcess(command, server.directory / "controller-manager.log") as process:
             yield process
+
+
+@pytest.fixture(scope="module")
+def real_job_server() -> RealServer:
+    """Return a real server with its controllers that test files share; each test has its own namespace."""
+    return shared("real_job_server", _controlled_server)
+
+
+@contextlib.contextmanager
+def _controlled_server() -> Generator[RealServer]:
+    with real_apiserver() as server, real_controller_manager(server):
+        yield server
 
 
 def _kubeconfig(server: RealServer) -> dict[str, object]:

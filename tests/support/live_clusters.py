@@ -9,6 +9,7 @@ If the real programs are there, only `make test-long` runs the tests in memory t
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,27 @@ def simulated_cluster() -> Iterator[LiveCluster]:
 def real_cluster() -> LiveCluster:
     """Return a real cluster that test files share."""
     return shared("real_cluster", real_live_cluster)
+
+
+@pytest.fixture(scope="module")
+def simulated_unscheduled_cluster() -> Iterator[LiveCluster]:
+    """Yield an in-memory cluster without a scheduler that all tests of a file share."""
+    with simulated_live_cluster(scheduled=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def real_unscheduled_cluster() -> LiveCluster:
+    """Return a real cluster without a scheduler that test files share."""
+    return shared("real_unscheduled_cluster", functools.partial(real_live_cluster, scheduled=False))
+
+
+@pytest.fixture(params=CLUSTERS)
+def unscheduled_cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
+    """Yield an empty cluster without a scheduler, in memory or on real servers."""
+    live: LiveCluster = request.getfixturevalue(f"{request.param}_unscheduled_cluster")
+    yield live
+    live.clear()
 
 
 @pytest.fixture(params=CLUSTERS)

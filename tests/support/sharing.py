@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Server = TypeVar("Server")
 
-SHARED_FIXTURES = ("real_cluster", "real_server")
+SHARED_FIXTURES = ("real_cluster", "real_job_server", "real_server", "real_unscheduled_cluster")
 """The names of the fixtures that return shared servers."""
 _running: dict[str, tuple[object, contextlib.ExitStack]] = {}
 
