@@ -40,12 +40,14 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
-def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
-    """The commands run in the order of the page, exit with status 0, and print no errors."""
-    commands = re.findall(r"^\| `zonewise ([^`]+)`", (PROJECT / page).read_text(), re.MULTILINE)
-    assert len(commands) >= 6
-    for command in commands:
+def test_every_command_of_the_tables_runs(tmp_path: Path) -> None:
+    """The commands run in the order of the page, exit with status 0, and print no errors.
+
+    A command on both pages runs once, with the files that the commands before it have written.
+    """
+    tables = [re.findall(r"^\| `zonewise ([^`]+)`", page, re.MULTILINE) for page in (README, PAGES["docs/start.md"])]
+    assert min(map(len, tables)) >= 6
+    for command in dict.fromkeys(command for table in tables for command in table):
         process = subprocess.run(
             [sys.executable, "-m", "zonewise", *command.split()],
             cwd=tmp_path,
