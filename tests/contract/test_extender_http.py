@@ -12,6 +12,7 @@ import pytest
 
 from support.extender import Caller, Extender, build_nrt, build_pod, new_cluster, running_extender
 from support.ledger_kubelets import SHARED, SINGLE, node_kind, pod_shape
+from support.waiting import PATIENCE
 from zonewise_common import __version__
 from zonewise_scheduler.admission.node import idle_node
 
@@ -262,7 +263,7 @@ def test_a_query_is_no_part_of_the_path(site: Site) -> None:
 
 def exchange(site: Site, request: bytes, *, end: bool = False) -> bytes:
     """Send bytes, and return all bytes until the peer closes the connection."""
-    with socket.create_connection(("127.0.0.1", site.extender.ports[0]), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", site.extender.ports[0]), timeout=PATIENCE) as connection:
         connection.sendall(request)
         if end:
             connection.shutdown(socket.SHUT_WR)

@@ -238,7 +238,7 @@ def test_a_token_of_another_account_is_rejected(server: RealServer) -> None:
 
 def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealServer) -> None:
     """The controller sees an administrator's request without a separate token as one without a token."""
-    transport = Transport(config_of(server, server.token), timeout=20.0, user_agent="test")
+    transport = Transport(config_of(server, server.token), timeout=PATIENCE, user_agent="test")
     with contextlib.closing(transport):
         with pytest.raises(Unauthorized, match="a bearer token is required"):
             transport.request("GET", f"{PROXY}/api/v1/queues", {})
@@ -248,7 +248,7 @@ def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealS
         good = {"X-Zonewise-Token": token}
         assert b'"queue"' in transport.request("GET", f"{PROXY}/api/v1/queues", {}, headers=good)
         with pytest.raises(Forbidden):
-            Transport(config_of(server, token), timeout=20.0, user_agent="test").request("GET", "/api/v1/nodes", {})
+            Transport(config_of(server, token), timeout=PATIENCE, user_agent="test").request("GET", "/api/v1/nodes", {})
 
 
 def _soon(get: Any) -> Any:

@@ -233,11 +233,11 @@ def test_bookmarks_are_a_heartbeat() -> None:
         exchange.begin()
         for version in range(200, 216):
             exchange.chunk(line(bookmark(version)))
-            time.sleep(0.1)  # 1.6 s in total, longer than the idle timeout
+            time.sleep(0.25)  # 4 s in total, longer than the idle timeout
         exchange.chunk(line(event("ADDED", pod("z", 300))))
         exchange.stay_silent()
 
-    with copying([beating], times=QUICK._replace(idle_timeout=1.5)) as copy:
+    with copying([beating], times=QUICK._replace(idle_timeout=3.5)) as copy:
         eventually(lambda: copy.names == "az")
         assert len(copy.server.watches) == 1
 
@@ -278,12 +278,12 @@ def test_slow_server() -> None:
 
     def dripping(exchange: Exchange) -> None:
         exchange.begin()
-        for start in range(0, len(data), 5):  # 2 s in total
+        for start in range(0, len(data), 5):  # 4 s in total
             exchange.chunk(data[start : start + 5])
-            time.sleep(0.06)
+            time.sleep(0.12)
         exchange.stay_silent()
 
-    with copying([dripping], times=QUICK._replace(idle_timeout=1.5)) as copy:
+    with copying([dripping], times=QUICK._replace(idle_timeout=3.5)) as copy:
         eventually(lambda: copy.names == "ab")
         assert len(copy.server.watches) == 1
 

@@ -35,7 +35,7 @@ def test_a_signal_sets_the_event(number: signal.Signals) -> None:
     stop = stop_event(on_hangup=True)
     assert not stop.is_set()
     os.kill(os.getpid(), number)
-    assert stop.wait(10)
+    assert stop.wait(PATIENCE)
 
 
 _SIGNAL_UNDER_LOCK = """

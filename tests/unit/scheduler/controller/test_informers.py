@@ -55,7 +55,7 @@ def test_a_kind_that_appears_while_the_state_is_read_does_not_affect_the_reader(
         @property
         def has_synced(self) -> bool:
             is_served.set()
-            return is_watched.wait(10)
+            return is_watched.wait(PATIENCE)
 
         def start(self) -> None:
             if self.resource == WORKLOADS:

@@ -73,10 +73,10 @@ def test_a_pod_whose_requests_fail_does_not_delay_the_others(monkeypatch: pytest
 
     monkeypatch.setattr(server, "patch", fail_for_a)
     with server.requeuer():
-        eventually(lambda: server.patched == ["b", "c"], 10)
+        eventually(lambda: server.patched == ["b", "c"])
         server.due = [PODS[1]]
-        eventually(lambda: server.patched == ["b", "c", "b"], 10)
-        eventually(lambda: server.tried.count("a") > 3, 10)
+        eventually(lambda: server.patched == ["b", "c", "b"])
+        eventually(lambda: server.tried.count("a") > 3)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_replica_leads_even_after_a_response_that_is_no_config_map(monkeypatch
         leader.store(client, retry_pause=0.01) as store,
     ):
         store.start_leading()
-        assert leader.led.get(timeout=10.0) == (None, None)
+        assert leader.led.get(timeout=PATIENCE) == (None, None)
 
 
 def test_the_learned_state_of_forecasts_is_written_again_if_the_rate_allows(client: Client) -> None:

@@ -232,7 +232,7 @@ def test_a_replica_that_begins_to_lead_writes_its_cas_at_once(replicas: Replicas
         eventually(lambda: server.port)
         assert replicas.trusted() == {""}
         leads.set()
-        eventually(lambda: replicas.trusted() != {""}, 30.0)
+        eventually(lambda: replicas.trusted() != {""})
 
 
 def test_an_exception_does_not_end_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
