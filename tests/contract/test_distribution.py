@@ -50,8 +50,8 @@ class Worker:
         self.shutting_down = True
 
 
-def distribute(tests: list[str], workers: int, data: st.DataObject) -> list[list[str]]:
-    """Let workers run tests, one at a time in any order of the workers; return the tests of each."""
+def start(tests: list[str], workers: int) -> tuple[FileDistribution, list[Worker]]:
+    """Return a scheduler that has sent the first tests to its workers."""
     options = Options(Options, workers)
     scheduler = FileDistribution(cast("pytest.Config", options))
     nodes = [Worker() for _ in range(workers)]
@@ -59,6 +59,12 @@ def distribute(tests: list[str], workers: int, data: st.DataObject) -> list[list
         scheduler.add_node(cast("Any", node))
         scheduler.add_node_collection(cast("Any", node), tests)
     scheduler.schedule()
+    return scheduler, nodes
+
+
+def distribute(tests: list[str], workers: int, data: st.DataObject) -> list[list[str]]:
+    """Let workers run tests, one at a time in any order of the workers; return the tests of each."""
+    scheduler, nodes = start(tests, workers)
     run: list[list[str]] = [[] for _ in nodes]
     while ready := [i for i, node in enumerate(nodes) if node.waiting]:
         i = data.draw(st.sampled_from(ready))
@@ -92,6 +98,19 @@ def test_half_of_the_workers_begin_with_waiting_tests(data: st.DataObject) -> No
     files = [*COMPUTING, WAITING]
     first, second = distribute([f"{file}::test_{i}" for file in files for i in range(5)], 2, data)
     assert [first[0], second[0]] == [f"{WAITING}::test_0", f"{COMPUTING[0]}::test_0"]
+
+
+def test_a_test_with_which_a_worker_crashes_is_not_repeated() -> None:
+    """The worker that replaces the crashed one gets the other tests of its file."""
+    tests = [f"{COMPUTING[0]}::test_{i}" for i in range(3)]
+    scheduler, [crashed] = start(tests, 1)
+    scheduler.mark_test_complete(cast("Any", crashed), 0)
+    assert scheduler.remove_node(cast("Any", crashed)) == tests[1]
+    replacement = Worker()
+    scheduler.add_node(cast("Any", replacement))
+    scheduler.add_node_collection(cast("Any", replacement), tests)
+    scheduler.schedule()
+    assert replacement.waiting == [2]
 
 
 def test_files_with_a_shared_server_are_one_unit() -> None:

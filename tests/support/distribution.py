@@ -36,6 +36,20 @@ class FileDistribution(LoadFileScheduling):
         super().add_node_collection(node, collection)
         self._indexes = {nodeid: i for i, nodeid in enumerate(collection)}
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test with which a worker crashed, which the base class would repeat; None if none was left."""
+        units = self.assigned_work.pop(node)
+        left = [nodeid for tests in units.values() for nodeid, is_complete in tests.items() if not is_complete]
+        if not left:
+            return None
+        for unit, tests in units.items():
+            rest = {nodeid: is_complete for nodeid, is_complete in tests.items() if nodeid != left[0]}
+            if not all(rest.values()):
+                self.workqueue[unit] = rest
+        for other in self.nodes:
+            self._reschedule(other)
+        return left[0]
+
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(super()._split_scope(nodeid))
 
