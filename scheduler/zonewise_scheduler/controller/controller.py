@@ -306,6 +306,8 @@ class QueueController:
             if old is not None:
                 self._mark_owners_dirty(key, old)
         elif key.resource == PODS:
+            if new is None:
+                self._plain_pods.forget(key)
             group = self._plain_pods.index.observe(key.namespace, key.name, new)
             if group is not None:
                 self._jobs.mark(group)
@@ -314,7 +316,7 @@ class QueueController:
             return
         else:
             if new is None:
-                self._plain_pods.invalid.pop(key, None)
+                self._plain_pods.forget(key)
             self._jobs.change(key, old, new)
             lost = self._active_jobs.set_job(key, new)
             if lost and lost not in self.feed.state.running and self._active_jobs.is_active(lost):
@@ -414,9 +416,9 @@ class QueueController:
         return {**self._jobs.invalid, **self._plain_pods.invalid, **workloads}
 
     @property
-    def waiting_for_jobs(self) -> Mapping[ObjectKey, str]:
-        """Return the Jobs that are not queued because they wait for other Jobs, each with the reason."""
-        return self._jobs.waiting_for_jobs
+    def not_queued(self) -> Mapping[ObjectKey, str]:
+        """Return the Jobs that wait for other Jobs, and the pod groups that lack pods, each with the reason."""
+        return {**self._jobs.waiting_for_jobs, **self._plain_pods.waiting}
 
     @property
     def invalid_workloads(self) -> Mapping[str, str]:

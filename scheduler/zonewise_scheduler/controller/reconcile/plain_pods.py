@@ -133,6 +133,24 @@ def _owned_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> 
     return _live_writes(state, owned, context)
 
 
+def awaited_pods(state: PlainPodsState) -> str:
+    """Return why a group without a Workload is not queued yet, if it lacks pods; "": it lacks none.
+
+    Source: pod_controller.go validatePodGroupMetadata. Raises FieldError for pods that do not form a job.
+    """
+    if state.workload is not None or state.is_surplus:
+        return ""
+    job = read_plain_pods(state.pods, state.group)
+    if not job.counting or not _lacks_pods(job) or plain_end(job) is not None:
+        return ""
+    return f"the pod group has {len(job.counting)} of its {job.total} pods; it is queued once the others exist"
+
+
+def _lacks_pods(job: PlainPods) -> bool:
+    """Return whether the pod sets of a job are unknown until more of its pods exist."""
+    return len(job.counting) < job.total and not job.is_fast and not job.pod_sets
+
+
 def _is_namespace_deleted(state: PlainPodsState, context: JobContext) -> bool:
     """Return whether the namespace is being deleted, so that no pod will be replaced.
 
@@ -145,14 +163,12 @@ def _is_namespace_deleted(state: PlainPodsState, context: JobContext) -> bool:
 def _without_workload(state: PlainPodsState, job: PlainPods, context: JobContext) -> list[Write]:
     if plain_end(job) is not None:
         return _releases(job.pods, "")
-    counting = job.counting
     releases = _releases((pod for pod in job.pods if _needs_no_accounting(job, pod)), "")
     if stops := _stops(job, "NoMatchingWorkload", "No Workload matches the pods", "", context):
         return releases + [stop._replace(needs=WORKLOADS) for stop in stops]
     if excess := [pod for pod in excess_pods(job, None) if pod.deleted_at is None]:
         return releases + [delete_pod(pod, "delete an excess pod", "") for pod in excess]
-    is_known = job.is_fast or bool(job.pod_sets)
-    if not counting or (len(counting) < job.total and not is_known) or _is_deleted_pod(job):
+    if not job.counting or _lacks_pods(job) or _is_deleted_pod(job):
         return releases
     workload = build_plain_workload(job, state.name, plain_pod_sets(job), context.manifest, state.group)
     key = ObjectKey(WORKLOADS, state.namespace, workload["metadata"]["name"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.plain_pod_index import PlainPodIndex
-from zonewise_scheduler.controller.reconcile.plain_pods import next_plain_writes
+from zonewise_scheduler.controller.reconcile.plain_pods import awaited_pods, next_plain_writes
 from zonewise_scheduler.controller.reconcile.plain_pods_state import plain_pods_state
 from zonewise_scheduler.controller.types import ObjectKey
 
@@ -33,6 +33,8 @@ class PlainPodsReconciler:
 
         A group without an object that describes it has the key of one of its pods.
         """
+        self.waiting: dict[ObjectKey, str] = {}
+        """Groups that are not queued because pods are missing, each with the reason; the keys are as above."""
         self._find = find
         self._workloads = workloads
 
@@ -42,16 +44,23 @@ class PlainPodsReconciler:
         pods = [str(entry.get("name")) for entry in references if entry.get("kind") == "Pod"]
         self.index.mark_workload(key.namespace, key.name, pods)
 
+    def forget(self, key: ObjectKey) -> None:
+        """Drop the problem of a pod, or of the object that describes a group: it is checked again, or was deleted."""
+        self.invalid.pop(key, None)
+        self.waiting.pop(key, None)
+
     def writes(self, context: JobContext) -> Iterator[Write]:
         """Yield the next writes of jobs that have changed or are due."""
         for job, pods in self.index.take_dirty(context.now):
             keys = sorted(ObjectKey(PODS, job.namespace, pod["metadata"]["name"]) for pod in pods)
             key = job.owner or keys[0]
             for known in (key, *keys):
-                self.invalid.pop(known, None)
+                self.forget(known)
             try:
                 state = plain_pods_state(job, pods, self._find, self._workloads, self.index)
                 yield from next_plain_writes(state, context)
+                if reason := awaited_pods(state):
+                    self.waiting[key] = reason
             except FieldError as error:
                 log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
                 self.invalid[key] = str(error)

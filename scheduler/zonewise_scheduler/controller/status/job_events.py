@@ -15,7 +15,7 @@
 
 FailedCreate and FailedUpdate are also for a write that is delayed because the API server gives no definite response.
 
-The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). There are also Events that Kueue
+The reasons are Kueue's (pkg/controller/jobframework/events.go, pkg/workload/evict). There are also Events that Kueue
 lacks. InvalidWorkload and similar reasons are for objects that cannot be read, PodRejected for each pod that its
 kubelet has rejected. RunTimeExceeded and StartDelayed come from overruns.py. If an Event equals the last one of its
 job, it is not repeated within REPEAT seconds.

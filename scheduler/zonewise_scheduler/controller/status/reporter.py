@@ -149,7 +149,7 @@ class StatusReporter:
         """Objects with a delayed write."""
         self._paused: dict[ObjectKey, float] = {}
         self._unqueued: dict[ObjectKey, tuple[JobEvent, float]] = {}
-        """Last Event, and its time, about each object that is invalid or waits for other Jobs."""
+        """Last Event, and its time, about each object that is invalid or not queued yet."""
 
     @property
     def notes(self) -> Mapping[str, PendingNote]:
@@ -285,8 +285,8 @@ class StatusReporter:
             self._emit_event(involved, JobEvent("PodRejected", rejection.text, True), now)
 
     def _report_unqueued(self, now: float) -> None:
-        """Emit Events about invalid objects and Jobs that wait for others: no Workload states their problem."""
-        waiting = {key: JobEvent("Pending", message) for key, message in self._controller.waiting_for_jobs.items()}
+        """Emit Events about invalid objects, and those that are not queued yet: no Workload states their problem."""
+        waiting = {key: JobEvent("Pending", message) for key, message in self._controller.not_queued.items()}
         invalid = {
             key: JobEvent(f"Invalid{key.resource.kind}", message, True)
             for key, message in self._controller.invalid.items()

@@ -40,7 +40,7 @@ def test_a_dependent_job_is_queued_once_its_dependency_has_succeeded() -> None:
     queue.tick(1.0)
     assert owners(queue) == ["first", "second"]
     assert not queue.cluster.get(second)["spec"]["suspend"]
-    assert not queue.controller.waiting_for_jobs
+    assert not queue.controller.not_queued
 
 
 def test_a_dependent_job_never_starts_if_its_dependency_ends_otherwise() -> None:

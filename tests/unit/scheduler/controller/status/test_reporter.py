@@ -334,6 +334,37 @@ def test_an_invalid_pod_group_gets_an_event_at_one_of_its_pods() -> None:
     assert not queue.reporter.snapshot.invalid
 
 
+def test_a_pod_group_without_all_of_its_pods_gets_an_event() -> None:
+    """Kueue emits ErrWorkloadCompose. No Workload exists whose condition could state it."""
+    queue = ReportedQueue(ModelCluster(), NOW)
+    for name in ("b", "a"):
+        pod = queued_pod(name, group="pods", total=3)
+        queue.cluster.create(PODS, NAMESPACE, name, **pod)
+    for _ in range(3):
+        queue.tick(1.0)
+    (event,) = queue.events
+    assert (event["reason"], event["type"], event["involvedObject"]["name"]) == ("Pending", "Normal", "a")
+    assert event["message"] == "the pod group has 2 of its 3 pods; it is queued once the others exist"
+    queue.cluster.create(PODS, NAMESPACE, "c", **queued_pod("c", group="pods", total=3))
+    queue.tick(1.0)
+    assert not queue.controller.not_queued
+
+
+@pytest.mark.parametrize("totals", [(2, 3), (3, 3)])
+def test_a_deleted_pod_group_leaves_no_problem_behind(totals: tuple[int, int]) -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    for name, total in zip("ab", totals, strict=True):
+        queue.cluster.create(PODS, NAMESPACE, name, **queued_pod(name, group="pods", total=total))
+    queue.tick(1.0)
+    assert queue.controller.invalid or queue.controller.not_queued
+    for name in "ab":
+        queue.cluster.change(ObjectKey(PODS, NAMESPACE, name), {"metadata": {"finalizers": []}})
+        queue.cluster.delete(ObjectKey(PODS, NAMESPACE, name))
+    queue.tick(1.0)
+    assert not queue.controller.invalid
+    assert not queue.controller.not_queued
+
+
 def test_a_violated_limit_range_replaces_the_reason_for_the_wait() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
