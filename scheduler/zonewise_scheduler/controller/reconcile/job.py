@@ -65,6 +65,7 @@ from zonewise_scheduler.controller.workloads.manifest import (
     QUEUE_LABEL,
     ManifestOptions,
     build_workload,
+    check_priority_class,
     declared_changes,
 )
 from zonewise_scheduler.controller.workloads.prebuilt import (
@@ -84,6 +85,7 @@ from zonewise_scheduler.controller.workloads.status import (
     set_reclaimable_pods,
 )
 from zonewise_scheduler.quota.api.job_dependency import FULFILLED_ANNOTATION
+from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 
 if TYPE_CHECKING:
@@ -138,7 +140,11 @@ def next_job_write(state: JobState, context: JobContext) -> Write | None:
         return _leave_queue(state)
     if name := prebuilt_workload_key(state.job):
         return _with_prebuilt(state, context, name, finished)
-    return _with_own(state, context, finished)
+    write = _with_own(state, context, finished)
+    if write is None and finished is None:
+        for workload in state.workloads.values():
+            check_priority_class(labels.get(PRIORITY_CLASS_LABEL, ""), workload, context.manifest)
+    return write
 
 
 def _with_own(state: JobState, context: JobContext, finished: FinishedJob | None) -> Write | None:

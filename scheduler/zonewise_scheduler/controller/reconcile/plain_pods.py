@@ -58,6 +58,7 @@ from zonewise_scheduler.controller.workloads.conditions import find_condition, i
 from zonewise_scheduler.controller.workloads.manifest import (
     HOLDING_ANNOTATIONS,
     annotation_changes,
+    check_priority_class,
     holding_annotations,
     priority_changes,
 )
@@ -117,6 +118,8 @@ def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]
     writes = _owned_writes(state, owned, context)
     if workload_key(owned.key) not in {write.key for write in writes}:
         writes += _follow_version(state, owned)
+    if not writes and not is_true(workload, "Finished"):
+        check_priority_class(job.priority_class, workload, context.manifest)
     return writes
 
 

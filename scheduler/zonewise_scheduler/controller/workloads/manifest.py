@@ -144,15 +144,29 @@ def priority_changes(class_name: str, workload: Json, options: ManifestOptions) 
     They are empty if the Workload has the class already, or if the class is unknown. With quota, a class can be
     replaced by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2 workload_types.go).
     """
-    reference = FieldReader(workload, "", []).child("spec").child("priorityClassRef")
-    has_class = reference.text("kind") == WORKLOAD_PRIORITY_CLASSES.kind
-    is_same = has_class and reference.text("name") == class_name
-    is_fixed = is_true(workload, "QuotaReserved") and not has_class
     value = options.priority_classes.workload.get(class_name)
-    if is_same or is_fixed or value is None:
+    if value is None or not _needs_class(class_name, workload):
         return {}
     priority = JobPriority(WORKLOAD_PRIORITY_CLASSES.group, WORKLOAD_PRIORITY_CLASSES.kind, class_name, value)
     return {"priority": value, "priorityClassRef": priority.reference}
+
+
+def check_priority_class(class_name: str, workload: Json, options: ManifestOptions) -> None:
+    """Raise FieldError if a job now names a class that does not exist. Its Workload keeps its priority.
+
+    Source: pkg/controller/jobframework/reconciler.go UpdateWorkloadPriority.
+    """
+    if class_name and class_name not in options.priority_classes.workload and _needs_class(class_name, workload):
+        problem = f"there is no such class: {class_name!r:.80}; the Workload keeps its priority"
+        raise FieldError(f"metadata.labels.{PRIORITY_CLASS_LABEL}", problem)
+
+
+def _needs_class(class_name: str, workload: Json) -> bool:
+    """Return whether a Workload has another class than the one that its job names, and may get this one."""
+    reference = FieldReader(workload, "", []).child("spec").child("priorityClassRef")
+    has_class = reference.text("kind") == WORKLOAD_PRIORITY_CLASSES.kind
+    is_same = has_class and reference.text("name") == class_name
+    return not is_same and (has_class or not is_true(workload, "QuotaReserved"))
 
 
 def is_orphaned(workload: Json) -> bool:

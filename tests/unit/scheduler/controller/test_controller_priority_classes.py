@@ -107,6 +107,40 @@ def test_a_pending_job_follows_its_label_once_the_class_exists() -> None:
     assert (is_held(story, running), is_held(story, job), priority_of(story, job)) == (False, True, 3)
 
 
+@pytest.mark.parametrize("cpus", [2, 9])
+def test_a_label_with_an_unknown_class_is_reported_and_does_not_stop_the_job(cpus: int) -> None:
+    """Kueue emits WorkloadPriorityClassNotFound. The Workload keeps its priority until the class exists."""
+    cluster = ModelCluster()
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: 1_800_000_000.0)
+    job = cluster.submit("job", cpus, priority="low")
+    queue.settle()
+    was_held = cluster.get(job)["spec"]["suspend"]
+    cluster.change(job, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "late"}}})
+    queue.settle()
+    [problem] = queue.controller.invalid.values()
+    assert problem.endswith("there is no such class: 'late'; the Workload keeps its priority")
+    assert (cluster.get(job)["spec"]["suspend"], cluster.workloads()[0]["spec"]["priority"]) == (was_held, 1)
+    cluster.create(WORKLOAD_PRIORITY_CLASSES, "", "late", value=3)
+    queue.settle()
+    assert (cluster.get(job)["spec"]["suspend"], cluster.workloads()[0]["spec"]["priority"]) == (was_held, 3)
+    assert not queue.controller.invalid
+
+
+def test_pods_with_an_unknown_class_are_reported_and_start() -> None:
+    cluster = ModelCluster()
+    pod = queued_pod("p", group="")
+    labels = {"kueue.x-k8s.io/queue-name": "l", "kueue.x-k8s.io/priority-class": "low"}
+    metadata = {**pod["metadata"], "labels": pod["metadata"]["labels"] | labels}
+    key = cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: 1_800_000_000.0)
+    queue.settle()
+    cluster.change(key, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "late"}}})
+    queue.settle()
+    assert [problem.rpartition(": ")[2] for problem in queue.controller.invalid.values()] == [
+        "'late'; the Workload keeps its priority"
+    ]
+
+
 @pytest.mark.parametrize("group", ["", "g"])
 def test_pods_whose_class_does_not_exist_start_once_it_does(group: str) -> None:
     cluster = ModelCluster()
