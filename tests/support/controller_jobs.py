@@ -52,7 +52,8 @@ def batch_jobs(draw: st.DrawFn) -> Json:
     if draw(st.booleans()):
         spec["completions"] = draw(st.integers(1, 6))
     if draw(st.booleans()):
-        annotations["kueue.x-k8s.io/job-min-parallelism"] = "1"
+        pods = min(spec.get("parallelism", 1), spec.get("completions", 6))
+        annotations["kueue.x-k8s.io/job-min-parallelism"] = str(draw(st.integers(1, max(1, pods))))
     metadata = {"name": "j", "namespace": "ns", "uid": "u-1", "annotations": annotations}
     labels = {"batch.kubernetes.io/controller-uid": "u-1", "batch.kubernetes.io/job-name": "j", "job-name": "j"}
     template = spec["template"]

@@ -67,7 +67,8 @@ class BatchJob:
 
     def pod_sets(self, job: Json) -> tuple[PodSetManifest, ...]:
         """Return the only pod set."""
-        return (read_strictly(job, read_job_pod_set),)
+        has_started = not _is_held(job) or any(name in annotations_of(job) for name in _START_ANNOTATIONS)
+        return (read_strictly(job, lambda reader: read_job_pod_set(reader, has_started=has_started)),)
 
     def before_start(self, job: Json) -> JobPatch | None:
         """Return the write that resets the start time of a Job that its user suspended, on servers before 1.36."""

@@ -67,9 +67,10 @@ class PodIndexes(NamedTuple):
 NO_INDEXES = PodIndexes()
 
 
-def read_job_pod_set(job: FieldReader) -> PodSetManifest:
+def read_job_pod_set(job: FieldReader, *, has_started: bool = False) -> PodSetManifest:
     """Return the only pod set of a batch/v1 Job; its pods are the parallelism, or the completions if fewer.
 
+    A Job that has started may run fewer pods than its minimum: those whose completions are left (ReclaimablePods).
     Problems are added to the reader's list.
     """
     annotations = job.child("metadata").pairs("annotations")
@@ -82,7 +83,7 @@ def read_job_pod_set(job: FieldReader) -> PodSetManifest:
         PodIndexes(COMPLETION_INDEX) if indexed else NO_INDEXES,
     )
     min_count = read_count_annotation(annotations, MIN_PARALLELISM_ANNOTATION, "metadata.", job.problems)
-    if min_count is not None and min_count > pod_set.pods:
+    if min_count is not None and min_count > pod_set.pods and not has_started:
         field = f"metadata.annotations.{MIN_PARALLELISM_ANNOTATION}"
         job.problems.append(f"{field}: more than the {pod_set.pods} pods of the job: {min_count}")
     return pod_set if min_count is None else pod_set._replace(min_count=min_count)

@@ -7,6 +7,7 @@ is free in the end. Pods take three steps to terminate; for as long, nothing els
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -263,3 +264,24 @@ def test_a_pending_job_that_is_edited_keeps_its_position(edit: Callable[[Control
     cluster.complete(running)
     story.settle()
     assert [cluster.get(key)["spec"]["suspend"] for key in (LOW, later)] == [False, True]
+
+
+def test_a_partially_admitted_job_restarts_with_fewer_pods_than_its_minimum_if_no_more_completions_are_left() -> None:
+    cluster, seconds = ModelCluster(cpus=6, **PREEMPTING), itertools.count(1_800_000_000)
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: float(next(seconds)))
+    job = cluster.submit("job", 1, pods=6, priority="low")
+    cluster.change(job, {"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "4"}}})
+    queue.settle(cluster.sync_jobs)
+    cluster.change(job, {"status": {"succeeded": 3, "active": 3, "ready": 3}})
+    queue.settle()
+    high = cluster.submit("high", 6, priority="high", at=1)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.get(job)["spec"]["suspend"], cluster.get(high)["spec"]["suspend"]) == (True, False)
+    cluster.complete(high)
+    queue.settle(cluster.sync_jobs)
+    spec = cluster.get(job)["spec"]
+    assert (spec["suspend"], spec["parallelism"], queue.controller.invalid) == (False, 3, {})
+    cluster.submit("again", 6, priority="high", at=2)
+    queue.settle(cluster.sync_jobs)
+    spec = cluster.get(job)["spec"]
+    assert (spec["suspend"], spec["parallelism"], queue.controller.invalid) == (True, 6, {})

@@ -77,7 +77,7 @@ def test_a_change_of_requests_or_of_the_number_of_pods_ends_the_match(
     changed = copy.deepcopy(job)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2001m"
     assert not matches(workload, ADAPTER, changed)
-    pods = data.draw(st.integers(1, 9))
+    pods = data.draw(st.integers(pod_set.min_count or 1, 9))
     assume(pods != pod_set.pods)
     assert not matches(workload, ADAPTER, patched(job, {"spec": {"parallelism": pods, "completions": 9}}))
 
