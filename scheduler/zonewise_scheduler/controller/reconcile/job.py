@@ -81,6 +81,7 @@ from zonewise_scheduler.controller.workloads.status import (
     finish_for,
     may_run,
     release_quota,
+    reset_pods_ready,
     set_pods_ready,
     set_reclaimable_pods,
 )
@@ -296,7 +297,8 @@ def _without_admission(state: JobState, context: JobContext, name: str, workload
     if is_true(workload, "Evicted") and is_true(workload, "QuotaReserved"):
         released = release_quota(workload, context.now)
         return patch_status(workload, name, "release quota", released, _reset_reclaimable_pods(state, workload))
-    return _follow_job(state, context, name, workload)
+    reset = patch_status(workload, name, "follow the pods", reset_pods_ready(workload, context.now))
+    return _follow_job(state, context, name, workload) if reset is None else reset
 
 
 def _follow_job(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:

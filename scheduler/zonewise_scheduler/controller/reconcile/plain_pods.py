@@ -67,6 +67,7 @@ from zonewise_scheduler.controller.workloads.status import (
     finish_for,
     may_run,
     release_quota,
+    reset_pods_ready,
     set_pods_ready,
     set_reclaimable_pods,
     set_waiting_for_replacement,
@@ -218,6 +219,8 @@ def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
     if is_true(workload, "QuotaReserved"):
         released = release_quota(workload, context.now) if is_true(workload, "Evicted") else None
         return _status_writes(owned, "release quota", released)
+    if (reset := reset_pods_ready(workload, context.now)) is not None:
+        return _status_writes(owned, "follow the pods", reset)
     if _has_other_roles(owned):
         purpose = "delete a Workload that does not match"
         return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]

@@ -252,6 +252,12 @@ def set_pods_ready(workload: Mapping[str, object], now: float, *, ready: bool) -
     return _patch(workload, {"conditions": with_conditions(workload, [change], now)})
 
 
+def reset_pods_ready(workload: Mapping[str, object], now: float) -> Json | None:
+    """Return the patch of a Workload that a client has stopped: its next start does not recover from this run."""
+    is_known = find_condition(workload, PODS_READY) is not None
+    return set_pods_ready(workload, now, ready=False) if is_known and not is_true(workload, ADMITTED) else None
+
+
 def set_waiting_for_replacement(workload: Mapping[str, object], absent: int, now: float) -> Json | None:
     """Return the patch that sets the condition WaitingForReplacementPods, for a pod group that lacks pods.
 

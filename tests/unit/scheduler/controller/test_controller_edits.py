@@ -235,6 +235,33 @@ def test_a_held_job_whose_workload_has_lost_its_admission_is_not_started(caplog:
     assert not cluster.get(job)["spec"]["suspend"]
 
 
+def test_a_job_whose_admission_a_client_removes_does_not_recover_when_it_starts_again() -> None:
+    """Otherwise podsRecoveryTimeout would count from the end of its earlier run (generatePodsReadyCondition)."""
+    cluster, seconds = ModelCluster(), itertools.count(1_800_000_000)
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: float(next(seconds)))
+    job = cluster.submit("job", 2)
+    queue.settle(cluster.sync_jobs)
+    api = cluster.jobs[job]
+    api.has_ready_pods = False
+    cluster.sync_jobs()
+    queue.settle(cluster.sync_jobs)
+    assert ready_reasons(cluster) == ["WaitForRecovery"]
+    [workload] = [key for key in cluster.listed() if key.resource == WORKLOADS]
+    cluster.change(workload, {"spec": {"active": False}, "status": {"admission": None}})
+    queue.settle(cluster.sync_jobs)
+    assert cluster.get(job)["spec"]["suspend"]
+    assert ready_reasons(cluster) == ["WaitForStart"]
+    cluster.change(workload, {"spec": {"active": True}})
+    queue.settle(cluster.sync_jobs)
+    assert not cluster.get(job)["spec"]["suspend"]
+    assert ready_reasons(cluster) == ["WaitForStart"]
+
+
+def ready_reasons(cluster: ModelCluster) -> list[str]:
+    conditions = [entry for obj in cluster.workloads() for entry in obj["status"]["conditions"]]
+    return [entry["reason"] for entry in conditions if entry["type"] == "PodsReady"]
+
+
 @pytest.mark.parametrize("edit", JOB_EDITS, ids=lambda edit: edit.__name__)
 def test_a_controller_that_is_killed_after_the_write_of_an_edited_object_loses_nothing(
     edit: Callable[[ControllerStory], None],
