@@ -21,6 +21,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     GROUP_POD_INDEX_LABEL,
     MANAGED_LABEL,
     POD_FINALIZER,
+    POD_INDEX_OFFSET_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     TOPOLOGY_GATE,
 )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.webhooks.rules import AdmissionRules
 
 _RAY_JOB = group_kind(RAY_JOBS.resource)
+_MPI_JOB = ("kubeflow.org", "MPIJob")
 
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
@@ -97,7 +99,25 @@ def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
             holder[parent] = holder.get(parent) or {}
             holder, path = holder[parent], f"{path}{parent}."
         holder[field] = True
+        if request.group_kind == _MPI_JOB:
+            _number_workers(job)
     return job
+
+
+def _number_workers(job: Json) -> None:
+    """Note in the template of an MPIJob's workers that their indexes start at 1, if the launcher has index 0.
+
+    Source: mpijob_webhook.go Default; mpi-operator pkg/controller/mpi_job_controller.go workerReplicaIndexLabel.
+    """
+    spec = object_in(job, "spec", "")
+    replicas = object_in(spec, "mpiReplicaSpecs", "spec.")
+    if spec.get("runLauncherAsWorker") is not True or not {"Launcher", "Worker"} <= replicas.keys():
+        return
+    holder, path = replicas, "spec.mpiReplicaSpecs."
+    for field in ("Worker", "template", "metadata", "annotations"):
+        holder[field] = object_in(holder, field, path)
+        holder, path = holder[field], f"{path}{field}."
+    holder[POD_INDEX_OFFSET_ANNOTATION] = "1"
 
 
 def _held_pod(request: AdmissionRequest, rules: AdmissionRules) -> Json:

@@ -138,6 +138,25 @@ def test_training_jobs_are_held_by_their_run_policy() -> None:
     assert defaulted(training, rules())["spec"] == {"runPolicy": {"backoffLimit": 1, "suspend": True}}
 
 
+@pytest.mark.parametrize(
+    ("changes", "offset"),
+    [
+        ({"runLauncherAsWorker": True}, "1"),
+        ({"runLauncherAsWorker": False}, None),
+        ({"runLauncherAsWorker": True, "mpiReplicaSpecs": {"Worker": {}}}, None),
+    ],
+)
+def test_the_workers_of_an_mpi_job_are_numbered_after_a_launcher_that_works(changes: Any, offset: str | None) -> None:
+    """The MPI operator numbers the launcher 0 then, so the ranks of the workers would be one too high."""
+    worker = {"replicas": 2, "template": {"metadata": {"annotations": {"a": "1"}}}}
+    spec = {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": worker}, **changes}
+    training = {**job("q"), "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": spec}
+    workers = defaulted(training, rules())["spec"]["mpiReplicaSpecs"]["Worker"]
+    annotations = workers.get("template", {}).get("metadata", {}).get("annotations", {})
+    assert annotations.get("kueue.x-k8s.io/pod-index-offset") == offset
+    assert training["spec"] == spec
+
+
 def test_each_kind_is_held_by_its_own_field() -> None:
     """For a kind from the settings, it is the field that the adapter uses."""
     configured = rules(configured=[CONFIGURED])
