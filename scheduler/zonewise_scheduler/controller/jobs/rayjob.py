@@ -47,6 +47,8 @@ class RayJob(SuspendableJob):
         spec = job.child("spec")
         if spec.pairs("clusterSelector"):
             spec.report("clusterSelector", "a queued job has a cluster of its own")
+        elif not spec.has("rayClusterSpec"):
+            spec.report("rayClusterSpec", "a queued job must declare its cluster")
         if not spec.flag("shutdownAfterJobFinishes", default=False):
             spec.report("shutdownAfterJobFinishes", "the cluster of a queued job must end with it")
         mode, cluster = spec.text("submissionMode", "K8sJobMode"), spec.child("rayClusterSpec")

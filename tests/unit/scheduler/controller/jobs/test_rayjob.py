@@ -131,6 +131,7 @@ def test_a_job_ends_with_its_deployment(deployment: str, job_status: str, end: F
     ("path", "value", "message"),
     [
         ("spec.clusterSelector", {"a": "b"}, "spec.clusterSelector: a queued job has a cluster of its own"),
+        ("spec.rayClusterSpec", None, "spec.rayClusterSpec: a queued job must declare its cluster: None"),
         ("spec.shutdownAfterJobFinishes", False, "the cluster of a queued job must end with it: False"),
         ("spec.rayClusterSpec.enableInTreeAutoscaling", True, "a queued job has a fixed number of pods: True"),
         ("spec.rayClusterSpec.workerGroupSpecs.0.groupName", "head", "is the name of the head group: 'head'"),
