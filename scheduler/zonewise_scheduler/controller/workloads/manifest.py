@@ -48,10 +48,6 @@ class ManifestOptions(NamedTuple):
     """What the Workload of a job takes from the job besides its pods."""
 
     priority_classes: PriorityClasses = PriorityClasses()
-    labels: frozenset[str] = frozenset()
-    """Keys of the labels to copy from the job."""
-    annotations: frozenset[str] = frozenset()
-    """Keys of the annotations to copy from the job."""
 
 
 def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], options: ManifestOptions) -> Json:
@@ -66,15 +62,14 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
     name, uid = metadata.required_name(), metadata.required_name("uid")
     priority = read_job_priority(reader, pod_sets, options.priority_classes)
     walltime, max_execution_time = read_run_walltime(reader, resource.kind), read_max_execution_time(metadata)
-    labels = _selected(metadata.pairs("labels"), options.labels)
-    annotations = _annotations(metadata.pairs("annotations"), options.annotations)
+    declared = metadata.pairs("annotations")
+    annotations = {key: text for key, text in declared.items() if key.startswith(PROVISIONING_PREFIX)}
     if problems:
         field, _, problem = problems[0].partition(": ")
         raise FieldError(field, problem)
-    labels |= job_uid_label(uid)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
-    annotations |= holding_annotations(metadata.pairs("annotations"))
+    annotations |= holding_annotations(declared)
     spec: Json = {
         "podSets": [pod_set.as_object() for pod_set in pod_sets],
         "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
@@ -91,7 +86,7 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
         "metadata": {
             "name": workload_name(resource, name, uid),
             "namespace": metadata.text("namespace"),
-            "labels": labels,
+            "labels": job_uid_label(uid),
             "annotations": annotations,
             "ownerReferences": [owner_reference(resource, name, uid)],
         },
@@ -193,12 +188,3 @@ def owner_reference(resource: Resource, name: str, uid: str) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def _annotations(annotations: Mapping[str, str], copied: frozenset[str]) -> dict[str, str]:
-    provisioning = {key: value for key, value in annotations.items() if key.startswith(PROVISIONING_PREFIX)}
-    return provisioning | _selected(annotations, copied)
-
-
-def _selected(pairs: Mapping[str, str], keys: frozenset[str]) -> dict[str, str]:
-    return {key: pairs[key] for key in sorted(keys & pairs.keys())}

@@ -186,11 +186,11 @@ def test_the_label_of_kueue_counts_all_admissions_and_a_deadline_only_the_last()
     assert result.workload.walltime == 200
 
 
-def test_selected_labels_and_annotations_are_copied() -> None:
-    built = job({"team": "a", "other": "b"}, {"cost": "1", "more": "2", "provreq.kueue.x-k8s.io/maxRunDuration": "3"})
-    metadata = build(built, ManifestOptions(CLASSES, frozenset({"team", "absent"}), frozenset({"cost"})))["metadata"]
-    assert metadata["labels"] == {"team": "a", "kueue.x-k8s.io/job-uid": "u-1"}
-    assert metadata["annotations"] == {"cost": "1", "provreq.kueue.x-k8s.io/maxRunDuration": "3"}
+def test_only_annotations_for_provisioning_requests_are_copied() -> None:
+    built = job({"team": "a"}, {"cost": "1", "provreq.kueue.x-k8s.io/maxRunDuration": "3"})
+    metadata = build(built)["metadata"]
+    assert metadata["labels"] == {"kueue.x-k8s.io/job-uid": "u-1"}
+    assert metadata["annotations"] == {"provreq.kueue.x-k8s.io/maxRunDuration": "3"}
 
 
 def test_a_uid_that_is_not_a_valid_label_value_is_not_a_label() -> None:
