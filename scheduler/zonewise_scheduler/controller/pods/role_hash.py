@@ -1,8 +1,7 @@
-"""Roles of the pods of a group. Pods of one role are interchangeable for scheduling (pkg/util/pod/pod.go SpecShape).
+"""Roles of the pods of a group. Pods of one role are interchangeable for scheduling.
 
-The hash is stable across processes, but differs from Kueue's. Each of the two controllers writes its hash to a pod's
-annotation once, when the pod is created, and reads only the annotation afterwards. So groups that Kueue has started
-keep their roles.
+The hash equals Kueue's (pkg/util/pod/pod.go GenerateRoleHash). A replacement pod therefore gets the role of the pod
+that it replaces, even if Kueue has created the Workload of the group, or manages it again.
 """
 
 from __future__ import annotations
@@ -17,26 +16,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LENGTH = 8
-_SCHEDULING_FIELDS = (
-    "affinity",
-    "nodeSelector",
-    "overhead",
-    "priority",
-    "resourceClaims",
-    "runtimeClassName",
-    "tolerations",
-    "topologySpreadConstraints",
-)
 
 
 def role_hash(pod_spec: Mapping[str, Any]) -> str:
-    """Return a hash of the fields that matter for scheduling. Raises FieldError for invalid containers."""
-    shape: dict[str, Any] = {field: pod_spec.get(field) or None for field in _SCHEDULING_FIELDS}
-    shape["resources"] = object_in(pod_spec, "resources", "spec.").get("requests")
-    for field in ("initContainers", "containers"):
-        shape[field] = [
-            [object_in(container, "resources", f"spec.{field}.").get("requests"), container.get("ports")]
-            for container in objects_in(pod_spec, field, "spec.")
-        ]
-    text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
+    """Return a hash of the fields that matter for scheduling, as the API server sends them.
+
+    It depends on the order of the fields in the objects of `affinity`, `tolerations`, `topologySpreadConstraints`,
+    `resourceClaims` and `ports`, which is fixed there. Raises FieldError for invalid containers.
+    """
+    shape: dict[str, Any] = {
+        "affinity": pod_spec.get("affinity"),
+        "containers": _containers(pod_spec, "containers"),
+        "initContainers": _containers(pod_spec, "initContainers"),
+        "nodeSelector": _sorted(object_in(pod_spec, "nodeSelector", "spec.")),
+        "overhead": _sorted(object_in(pod_spec, "overhead", "spec.")),
+        "priority": pod_spec.get("priority"),
+        "resourceClaims": pod_spec.get("resourceClaims") or None,
+    }
+    if pod_spec.get("resources") is not None:
+        shape["resources"] = _requests(pod_spec, "spec.")
+    shape |= {
+        "runtimeClassName": pod_spec.get("runtimeClassName"),
+        "tolerations": pod_spec.get("tolerations") or None,
+        "topologySpreadConstraints": pod_spec.get("topologySpreadConstraints") or None,
+    }
+    text = json.dumps({"spec": shape}, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+def _containers(pod_spec: Mapping[str, Any], field: str) -> list[dict[str, Any]] | None:
+    return [
+        {"ports": container.get("ports") or None, "resources": {"requests": _requests(container, f"spec.{field}.")}}
+        for container in objects_in(pod_spec, field, "spec.")
+    ] or None
+
+
+def _requests(owner: Mapping[str, Any], path: str) -> dict[str, Any] | None:
+    return _sorted(object_in(object_in(owner, "resources", path), "requests", f"{path}resources."))
+
+
+def _sorted(pairs: Mapping[str, Any]) -> dict[str, Any] | None:
+    return dict(sorted(pairs.items())) or None

@@ -12,6 +12,14 @@ from zonewise_scheduler.controller.pods.role_hash import role_hash
 Json = dict[str, Any]
 
 CONTAINER: Json = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+PORT = {"name": "p", "hostPort": 80, "containerPort": 80, "protocol": "TCP"}
+SPREAD: Json = {
+    "maxSkew": 1,
+    "topologyKey": "z",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"a": "b"}},
+}
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["\u00e9", "b"]}]}]}
 SPEC: Json = {"containers": [CONTAINER], "nodeSelector": {"a": "1"}}
 
 
@@ -45,8 +53,32 @@ def test_pods_with_different_requirements_have_different_roles(other: Json) -> N
     assert role_hash(other) != role_hash(SPEC)
 
 
-def test_a_role_is_the_same_in_each_process() -> None:
-    assert role_hash(SPEC) == "fdb159d1"
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": [{"name": "c"}]}, "7aa6c7b8"),
+        ({"containers": [CONTAINER], "nodeSelector": {"b": "2", "a": "1"}}, "52d3bea0"),
+        ({"containers": [CONTAINER], "resources": {"requests": {"cpu": "3"}}}, "b96946d9"),
+        ({"containers": [CONTAINER], "resources": {}}, "54b54c7c"),
+        (
+            {
+                "containers": [{**CONTAINER, "ports": [PORT]}, {"name": "d"}],
+                "initContainers": [{"name": "x"}],
+                "priority": 0,
+                "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}],
+                "runtimeClassName": "r",
+                "overhead": {"memory": "1Mi", "cpu": "10m"},
+                "resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}],
+                "topologySpreadConstraints": [SPREAD],
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}},
+            },
+            "7c09f6a8",
+        ),
+    ],
+)
+def test_the_hash_is_that_of_kueue(spec: Json, expected: str) -> None:
+    """Kueue's GenerateRoleHash has returned the values. Otherwise no pod could replace one of an adopted group."""
+    assert role_hash(spec) == expected
 
 
 def test_invalid_containers_are_an_error() -> None:
