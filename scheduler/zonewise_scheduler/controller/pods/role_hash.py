@@ -1,7 +1,7 @@
 """Roles of the pods of a group. Pods of one role are interchangeable for scheduling.
 
-The hash equals Kueue's (pkg/util/pod/pod.go GenerateRoleHash). A replacement pod therefore gets the role of the pod
-that it replaces, even if Kueue has created the Workload of the group, or manages it again.
+The hash equals Kueue's (pkg/util/pod/pod.go GenerateRoleHash). So a replacement pod gets the role of the pod that it
+replaces, whichever of the two controllers has created the Workload of the group.
 """
 
 from __future__ import annotations
