@@ -13,6 +13,7 @@ A workload goes through these states:
     running        scheduling pass: victim or stop order    running, and marked as stopping
     running        evict, forget                            pending, or inadmissible
     running        finish                                   -
+    running        scheduling pass: slice replaced          -
     -              adopt                                    running
 """
 
@@ -135,6 +136,12 @@ def finish(state: PlannerState, key: str) -> None:
     """Remove a workload that has ended and has no pods left; raise KeyError if it is not running."""
     _remove_running(state, key)
     state.snapshot.preemption_graph.forget(key)
+
+
+def end_replaced(state: PlannerState, workload: Workload) -> None:
+    """Remove a running slice that another one replaces, which has taken its place in the snapshot."""
+    _forget_running(state, workload.key)
+    state.snapshot.preemption_graph.forget(workload.key)
 
 
 def evict(state: PlannerState, key: str, eviction: Eviction) -> None:
@@ -338,12 +345,18 @@ def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:
 
 
 def _remove_running(state: PlannerState, key: str) -> Workload:
+    workload = _forget_running(state, key)
+    state.snapshot.remove_workload(workload)
+    state.reservations.workload_ended(workload)
+    return workload
+
+
+def _forget_running(state: PlannerState, key: str) -> Workload:
+    """Remove a running workload from the state, except from the snapshot and the futures of reservations."""
     confirm(state, key)
     workload = state.running_workloads.remove(key).workload
     state.young.pop(key, None)
     state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
-    state.snapshot.remove_workload(workload)
-    state.reservations.workload_ended(workload)
     return workload
 
 

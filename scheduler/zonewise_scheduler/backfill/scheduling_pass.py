@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.backfill.advance_reservations import reserve_in_advance
 from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.due_reservations import keep_unreserved, reserve_due
-from zonewise_scheduler.backfill.events import reconfigure
+from zonewise_scheduler.backfill.events import end_replaced, reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.planner_state import (
@@ -260,6 +260,8 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
     queue = state.pending_queues[head.cluster_queue]
     if decision.status == "admitted":
         queue.heap.delete(key)  # it is no longer a preemptor
+        if decision.replaced is not None:
+            end_replaced(state, decision.replaced)
         pass_state.record_admission(decision.workload)
         return
     if decision.status == "inadmissible":
@@ -319,9 +321,13 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
     admission = reservation.workload.admission._replace(reserved_at=state.now, pending_checks=())
     workload = with_required_checks(replace(reservation.workload, admission=admission), spec)
     state.reservations.begin_cycle(state, state.now)
-    if not has_capacity(state.snapshot, workload) or state.reservations.delayed_reservation(workload, ()):
+    ending = () if decision.replaced is None else (decision.replaced,)
+    with state.snapshot.simulate_workload_removal(ending):
+        fits = has_capacity(state.snapshot, workload)
+    if not fits or state.reservations.delayed_reservation(workload, ending):
         return False
-    state.reservations.record_start(workload, ())
+    state.reservations.record_start(workload, ending)
+    state.snapshot.remove_workloads(ending)
     state.snapshot.add_workload(workload)
     started = decision._replace(
         status="admitted", workload=workload, reason="", message="", requeue_reason="", delayed_reservation=""
@@ -360,6 +366,7 @@ def _hold(pass_state: PassState, decision: Decision) -> None:
         spec = state.snapshot.cluster_queues[head.cluster_queue].spec
         workload = with_admission(head.workload, spec, decision.assignment, state.now)
         victims = tuple(target.workload for target in decision.preemption_targets)
+        victims += () if decision.replaced is None else (decision.replaced,)
         if not _delays_reservation(state, decision, workload):
             state.reservations.record(Reservation(workload, head, state.now, (), victims))
 
@@ -377,7 +384,8 @@ def _delays_reservation(state: PlannerState, decision: Decision, workload: Workl
     if decision.status != "deferred":
         return False
     state.reservations.begin_cycle(state, state.now)
-    return bool(state.reservations.delayed_reservation(workload, ()))
+    ending = () if decision.replaced is None else (decision.replaced,)
+    return bool(state.reservations.delayed_reservation(workload, ending))
 
 
 def _drain_stops(state: PlannerState) -> tuple[StopOrder, ...]:

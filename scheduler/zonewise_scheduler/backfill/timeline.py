@@ -13,7 +13,11 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.types import ANY_START, Reservation
-from zonewise_scheduler.quota.cycle.nomination import assign_without_preemption, is_admission_suitable
+from zonewise_scheduler.quota.cycle.nomination import (
+    assign_without_preemption,
+    is_admission_suitable,
+    replaced_slice,
+)
 from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
 
@@ -219,7 +223,8 @@ class Timeline:
     def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
         """Return the reservation of a head at the current step; None if the head does not fit.
 
-        The head's own victims are not counted, since they are known only when its start has come.
+        The head's own victims are not counted, since they are known only when its start has come. The slice that it
+        replaces is one of them, and ends at this step.
         """
         step = self._steps[self._index]
         if step.time < head.workload.begin_at:
@@ -229,7 +234,9 @@ class Timeline:
             return None
         spec = self._snapshot.cluster_queues[head.cluster_queue].spec
         workload = with_admission(head.workload, spec, assignment, step.time)
-        return Reservation(workload, head, step.time, tuple(ended.key for ended in step.ends))
+        replaced = replaced_slice(self._snapshot, head)
+        ending = () if replaced is None else (replaced,)
+        return Reservation(workload, head, step.time, tuple(ended.key for ended in step.ends), ending)
 
     def _start_reserved(self, step: _Step, candidate: Reservation | None) -> Reservation | None:
         """Start the step's reserved workloads; return the candidate, or None if it delays one of them."""

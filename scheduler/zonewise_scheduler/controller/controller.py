@@ -37,6 +37,7 @@ from zonewise_scheduler.controller.reconcile.job_reconciler import JobReconciler
 from zonewise_scheduler.controller.reconcile.plain_pods_reconciler import PlainPodsReconciler
 from zonewise_scheduler.controller.reconcile.workload import workload_key
 from zonewise_scheduler.controller.reconcile.workload_reconciler import WorkloadReconciler
+from zonewise_scheduler.controller.slice_pods import SlicePods
 from zonewise_scheduler.controller.types import ObjectKey, Verb
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, is_orphaned
 from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
@@ -103,6 +104,7 @@ class QueueController:
         """The classes that the last step knew."""
         self._nodes = NodeView()
         self._pods = PodReconciler()
+        self._slice_pods = SlicePods()
         by_key, find = self._workloads.by_key, self._objects.get
         tracker = self._nodes.tracker
         self._managed_namespaces = options.managed_namespaces
@@ -195,6 +197,9 @@ class QueueController:
 
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         """Record a pod; None: it was deleted."""
+        self._observe_pod(namespace, name, self._slice_pods.observe_pod(namespace, name, pod))
+
+    def _observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
         before = self._nodes.observe_pod(namespace, name, None if pod is None else pod.tracked)
         tracked = before if pod is None else pod.tracked  # a deleted pod may be the last one for which its job waits
         is_rejected = self._pods.observe(namespace, name, None if pod is None else pod.managed)
@@ -303,6 +308,8 @@ class QueueController:
             self._active_jobs.set_owner(name, new)
             self._planner.change(name)
             self._pods.mark_dirty([name])
+            for pod, moved in self._slice_pods.observe_workload(name, new):
+                self._observe_pod(*pod, moved)
             if old is not None:
                 self._mark_owners_dirty(key, old)
         elif key.resource == PODS:

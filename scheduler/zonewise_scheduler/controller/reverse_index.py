@@ -33,6 +33,10 @@ class ReverseIndex(Generic[Source, Target]):
         for target in targets:
             self._sources.setdefault(target, {})[source] = None
 
+    def targets(self, source: Source) -> tuple[Target, ...]:
+        """Return the targets of a source."""
+        return self._targets.get(source, ())
+
     def sources(self, target: Target) -> Collection[Source]:
         """Return the sources that refer to a target."""
         return self._sources.get(target, ())

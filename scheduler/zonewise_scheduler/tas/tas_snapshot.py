@@ -36,6 +36,7 @@ from zonewise_scheduler.tas.pod_set_placement import (
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
+from zonewise_scheduler.tas.tree.topology_assignments import merge_topology_assignments, truncate_assignment
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial, PodsOnNodes
 from zonewise_scheduler.tas.zones.node_filling import in_whole_slices
@@ -108,6 +109,8 @@ class TASSnapshot:
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
         """Return read-only assignments for requests by flavor; `empty`: as if no workload were running."""
+        if any(request.previous is not None for flavor in requests for request in requests[flavor]):
+            return self._extend(workload, requests, empty=empty)
         if workload.admission is not None:
             return self._find(workload, requests, empty=empty)
         version = self._version(requests, empty=empty)
@@ -255,6 +258,47 @@ class TASSnapshot:
         if self._allocations is not None:
             versions.append(self._allocations.kubelet_states.revision if empty else self._allocations.version())
         return tuple(versions)
+
+    def _extend(
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
+        """Return the previous assignments of requests, extended by their additional pods, or truncated.
+
+        tas_elastic_workloads.go handleElasticWorkload. If a node with previous pods is gone, only these pods move.
+        """
+        retained: TopologyAssignments = {}
+        additional: dict[str, list[PlacementRequest]] = {}
+        for flavor, of_flavor in requests.items():
+            for request in of_flavor:
+                pods = request.pods
+                if request.previous is not None:
+                    kept = self._existing(flavor, truncate_assignment(request.previous, pods))
+                    retained[request.pod_set.name] = kept
+                    pods -= kept.pod_count
+                if pods:
+                    additional.setdefault(flavor, []).append(request._replace(pods=pods, previous=None))
+        found = self._find(workload, additional, empty=empty)
+        if isinstance(found, TopologyPlacementFailure):
+            return found
+        trees = {
+            request.pod_set.name: self._flavor_topologies[flavor].tree
+            for flavor, of_flavor in additional.items()
+            for request in of_flavor
+        }
+        merged = {
+            name: merge_topology_assignments(trees[name], assignment, retained[name])
+            for name, assignment in found.items()
+            if name in retained
+        }
+        return found | retained | merged
+
+    def _existing(self, flavor: str, assignment: TopologyAssignment) -> TopologyAssignment:
+        """Return an assignment without the domains that a flavor's topology no longer has."""
+        tree = self._flavor_topologies[flavor].tree
+        if assignment.levels != tree.assignment_levels:
+            return assignment._replace(domains=())
+        domains = (domain for domain in assignment.domains if tree.find_leaf(domain.values) is not None)
+        return assignment._replace(domains=tuple(domains))
 
     def _find(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool

@@ -1,4 +1,4 @@
-"""Elastic Indexed Jobs, whose parallelism and completions change together while the Job runs (KEP-3715).
+"""Elastic Indexed Jobs without workload slices, whose parallelism and completions change together while the Job runs (KEP-3715).
 
 | change | effect |
 |---|---|
@@ -19,6 +19,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
 
 
 def is_elastic(adapter: JobAdapter, job: Json) -> bool:
-    """Return whether a job may change its number of pods while it runs. Partial admission excludes this."""
+    """Return whether a job may change its number of pods while it runs, without slices (workloads/slices.py).
+
+    Partial admission excludes this.
+    """
     if adapter.resource != JOBS or annotation_of(job, MIN_PARALLELISM_ANNOTATION):
+        return False
+    if annotation_of(job, ELASTIC_ANNOTATION) == "true":
         return False
     spec = FieldReader(job, "", []).child("spec")
     is_indexed = spec.text("completionMode") == "Indexed"

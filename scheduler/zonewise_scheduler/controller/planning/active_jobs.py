@@ -15,6 +15,7 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
+from zonewise_scheduler.controller.workloads.slices import is_sliced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -91,6 +92,8 @@ class ActiveJobs:
         if found is None or not is_injected(found[0]) or not self.is_active(key):
             return None
         job, adapter = found
+        if is_sliced(adapter, job):
+            return None  # the start records only its first slice; its pods record their quota
         try:
             lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job), defaults, resources)
         except FieldError:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of
 from zonewise_scheduler.controller.planning.eviction_messages import preemption_message
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent, intents_of
 from zonewise_scheduler.controller.planning.lost_workload import quota_problem
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
+from zonewise_scheduler.controller.reverse_index import ReverseIndex
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.manifest import JOB_UID_LABEL
 from zonewise_scheduler.controller.workloads.status import has_quota
@@ -27,6 +29,7 @@ from zonewise_scheduler.quota.api.pod_defaults import (
     check_pods,
     with_pod_defaults,
 )
+from zonewise_scheduler.quota.api.workload_slices import replaced_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -84,6 +87,8 @@ class WorkloadPlanner:
         self._intents: dict[str, Intent] = {}
         self._unsynced: dict[str, None] = {}
         """Workloads that the planner must be fed."""
+        self._replaced: ReverseIndex[str, str] = ReverseIndex()
+        """The slice that each slice of an elastic job replaces, by key."""
         self._holds = Timers()
         """When each Workload on hold becomes pending, or when a Workload that could not be fed is fed again."""
         self._checkpoint: Checkpoint | None = None
@@ -95,6 +100,10 @@ class WorkloadPlanner:
     def change(self, key: str) -> None:
         """Record that a Workload has changed."""
         self._unsynced[key] = None
+        obj = self._workloads.get(key)
+        if obj is not None:
+            replaced = replaced_key(key.partition("/")[0], annotations_of(obj))
+            self._replaced.change(key, (replaced,) if replaced else ())
 
     def restart(self, checkpoint: Checkpoint | None) -> None:
         """Forget all intents. The next step restores reservations and usage from the checkpoint, if there is one."""
@@ -120,15 +129,21 @@ class WorkloadPlanner:
         keys = list(dict.fromkeys([*due, *unsynced, *self._stopping]))
         keys.sort(key=lambda key: not _uses_quota(self._workloads.get(key)))  # lost Workloads get what the others leave
         for key in keys:
-            try:
-                self._sync(key, now)
-            except Exception:  # a defect with one Workload must not keep the planner from the others
-                log.exception("workload=%s: the planner does not have its newest state", key)
-                self._holds.set(key, now + _RETRY_AFTER)
+            replaced = self._replaced.targets(key)
+            self._try_sync(key, now)
+            for slice_key in replaced:  # it holds its quota again if this slice has lost its own
+                self._try_sync(slice_key, now)
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
             self.feed.restore(checkpoint, now)
         return due
+
+    def _try_sync(self, key: str, now: float) -> None:
+        try:
+            self._sync(key, now)
+        except Exception:  # a defect with one Workload must not keep the planner from the others
+            log.exception("workload=%s: the planner does not have its newest state", key)
+            self._holds.set(key, now + _RETRY_AFTER)
 
     def _note_pod_defaults(self) -> None:
         """Complete pending Workloads again if the API server's pod defaults have changed."""
@@ -144,6 +159,13 @@ class WorkloadPlanner:
         self._holds.set(key, None)
         self.invalid.pop(key, None)
         obj = self._workloads.get(key)
+        if obj is None:
+            self._replaced.change(key, ())
+        if self._is_replaced(key):
+            self._intents.pop(key, None)
+            self._stopping.pop(key, None)
+            self._remove(key)
+            return
         self._restore_lost(key, obj)
         if self._holds_quota(key, obj):
             self._intents.pop(key, None)
@@ -163,6 +185,16 @@ class WorkloadPlanner:
             remove_workload(self.feed, key)
             return
         self._holds.set(key, hold)
+        self._note_placement(key)
+        self._pass_due_at = -inf
+
+    def _is_replaced(self, key: str) -> bool:
+        """Return whether another slice of an elastic job has its quota in place of this one, or is about to get it."""
+        running = self.feed.state.running
+        return any(new in running or _uses_quota(self._workloads.get(new)) for new in self._replaced.sources(key))
+
+    def _remove(self, key: str) -> None:
+        remove_workload(self.feed, key)
         self._note_placement(key)
         self._pass_due_at = -inf
 
@@ -239,6 +271,8 @@ class WorkloadPlanner:
                 self._intents[key] = intent._replace(generation=_generation(obj)) if admits else intent
                 decided.append(key)
                 self._note_placement(key)
+                for replaced in self._replaced.targets(key):
+                    self._note_placement(replaced)
         return decided
 
     def end_intent(self, key: str, obj: Json) -> None:

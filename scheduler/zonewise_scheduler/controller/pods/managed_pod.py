@@ -11,13 +11,14 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.pod_annotations import PREDICTED_ADMISSION
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_ANNOTATION,
+    PLACEMENT_GATES,
     POD_INDEX_OFFSET_ANNOTATION,
     POD_SET_LABEL,
-    TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
 )
 from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 from zonewise_scheduler.nodes.node.pod_requests import device_class_requests
+from zonewise_scheduler.quota.api.workload_slices import SLICE_NAME_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,17 +67,19 @@ class ManagedPod(msgspec.Struct, frozen=True):
     """What the pod requests from its node; None: it is not bound, or has ended."""
     claim_templates: tuple[str, ...] = ()
     """Names of the ResourceClaimTemplates from which its claims are made."""
+    first_slice: str = ""
+    """Name of the first slice of its elastic job (workloads/slices.py); "": its job has one Workload."""
     device_classes: Mapping[str, int] = {}
     """Requests for resources that name a DeviceClass, in thousandths of a device; empty if `requests` is None."""
 
     @property
     def is_held(self) -> bool:
-        """Return whether the topology gate holds the pod."""
-        return TOPOLOGY_GATE in self.gates
+        """Return whether the gate of its placement, or that of its slice, holds the pod."""
+        return any(gate in self.gates for gate in PLACEMENT_GATES)
 
     @property
     def is_active(self) -> bool:
-        """Return whether the pod may run: it has not ended, and the topology gate does not hold it."""
+        """Return whether the pod may run: it has not ended, and neither gate holds it."""
         return not self.is_held and not self.is_terminated
 
     @property
@@ -132,5 +135,6 @@ def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -
             for claim in spec.children("resourceClaims")
             if (name := claim.text("resourceClaimTemplateName"))
         ),
+        annotations.get(SLICE_NAME_ANNOTATION, ""),
         {} if requests is None else device_class_requests(pod),
     )

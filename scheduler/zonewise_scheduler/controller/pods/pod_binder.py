@@ -75,6 +75,8 @@ class PodBinder:
         if pod.spec is None or pod.is_terminated:
             self._drop(pod.uid)
             return
+        if (old := self._candidates.get(pod.uid)) is not None and old.workload_key != pod.workload_key:
+            self._drop(pod.uid)
         self._candidates[pod.uid] = pod
         self._by_workload.setdefault(pod.workload_key, {})[pod.uid] = None
         self._dirty[pod.uid] = None

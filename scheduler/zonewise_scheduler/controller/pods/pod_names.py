@@ -4,6 +4,10 @@ from __future__ import annotations
 
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 """The scheduling gate that holds a pod until it is pinned to its domain."""
+ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
+"""The scheduling gate that holds a pod of an elastic job until a slice has quota for it."""
+PLACEMENT_GATES = (TOPOLOGY_GATE, ELASTIC_GATE)
+"""The gates that ungating removes."""
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 ADMISSION_ANNOTATION = "zonewise.dev/admission"

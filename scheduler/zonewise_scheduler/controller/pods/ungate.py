@@ -6,7 +6,7 @@ may be created later. Examples are a JobSet with `dependsOn`, the submitter of a
 | Workload                                    | its held pods                                                     |
 |---------------------------------------------|-------------------------------------------------------------------|
 | not Admitted, Evicted or Finished           | remain held                                                       |
-| a pod set without topology assignment       | remain held                                                       |
+| a pod set without topology assignment       | remain held, but an elastic job's pods are ungated up to its size |
 | whole gangs are required, and the pod set   | remain held, unless pods of the workload already run              |
 | lacks a pod                                 |                                                                   |
 | the same, in a set that may create its next | are ungated                                                       |
@@ -29,7 +29,13 @@ from zonewise_common.k8s.pod_annotations import LEFT_TO_KUBE_SCHEDULER, PREDICTE
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.domains import DomainAssigner
 from zonewise_scheduler.controller.pods.node_pin import NodePin
-from zonewise_scheduler.controller.pods.pod_names import POD_INDEX_LABEL, TOPOLOGY_GATE, WORKER_INDEX_LABEL
+from zonewise_scheduler.controller.pods.pod_names import (
+    ELASTIC_GATE,
+    PLACEMENT_GATES,
+    POD_INDEX_LABEL,
+    TOPOLOGY_GATE,
+    WORKER_INDEX_LABEL,
+)
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -75,7 +81,7 @@ class Ungating(NamedTuple):
     def pod_after(self) -> ManagedPod:
         """Return the pod as it will be."""
         selector, affinity = self.pin.pinned(self.pod)
-        gates = tuple(gate for gate in self.pod.gates if gate != TOPOLOGY_GATE)
+        gates = tuple(gate for gate in self.pod.gates if gate not in PLACEMENT_GATES)
         return msgspec.structs.replace(
             self.pod,
             gates=gates,
@@ -104,7 +110,7 @@ def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateCo
     if context.whole_gangs and not _has_run(workload, pods):
         pod_sets = [pod_set for pod_set in pod_sets if _is_whole(workload, pods, pod_set)]
     unhealthy = _unhealthy_nodes(workload)
-    return [
+    return _unplaced_ungatings(workload, pods) + [
         ungating
         for pod_set in pod_sets
         for ungating in _ungatings(
@@ -147,10 +153,26 @@ def ungate_write(ungating: Ungating) -> Write:
         *set_pairs("/spec/nodeSelector", pod.node_selector, ungating.pin.labels),
         *set_value("/spec/affinity", pod.affinity, ungating.pod_after.affinity),
         *set_pairs("/metadata/annotations", {"": ""}, annotations),
-        *remove_gates(pod.gates, (TOPOLOGY_GATE,)),
+        *remove_gates(pod.gates, PLACEMENT_GATES),
     ]
     key = ObjectKey(PODS, pod.namespace, pod.name)
     return Write(Verb.JSON_PATCH, key, UNGATE, operations, uid=pod.uid, workload=pod.workload_key)
+
+
+def _unplaced_ungatings(workload: Json, pods: Sequence[ManagedPod]) -> list[Ungating]:
+    """Return the pods that only the gate of their slice holds, as many as it covers (elastic_job_ungater.go).
+
+    Pods of the job that are not held count first, whatever slice started them.
+    """
+    ungatings: list[Ungating] = []
+    for reader in FieldReader(workload, "", []).child("spec").children("podSets"):
+        name = reader.text("name", "main")
+        active = [pod for pod in pods if pod.pod_set == name and not pod.is_terminated]
+        held = [pod for pod in active if ELASTIC_GATE in pod.gates]
+        room = (reader.count("count", 1) or 0) - (len(active) - len(held))
+        waiting = sorted((pod for pod in held if not pod.terminating), key=lambda pod: pod.name)
+        ungatings += [Ungating(pod, NodePin()) for pod in waiting[: max(0, room)] if TOPOLOGY_GATE not in pod.gates]
+    return ungatings
 
 
 def _assigned_pod_sets(workload: Json) -> list[_AssignedPodSet]:

@@ -28,6 +28,8 @@ A job may name its Workload (workloads/prebuilt.py). That Workload is neither cr
     held       does not match                   Workload: Finished, reason OutOfSync
     any        matches                          as above
 
+An elastic job may have several Workloads (sliced_job.py). One of them is its Workload in the table above.
+
 If the queue label of a job is removed, the job leaves the queue once it is held: its Workload is then deleted. Until
 then it continues in its queue, as Kueue's webhook requires (pkg/controller/jobframework/validation.go).
 
@@ -55,6 +57,12 @@ from zonewise_scheduler.controller.jobs.job_deadline import deadline_patch
 from zonewise_scheduler.controller.jobs.managed_by import check_managed_by
 from zonewise_scheduler.controller.merge_patch import combine_patches
 from zonewise_scheduler.controller.reconcile.dependent_jobs import DependencyProgress
+from zonewise_scheduler.controller.reconcile.sliced_job import (
+    SlicedJob,
+    build_first_slice,
+    is_growing,
+    next_slice_write,
+)
 from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
@@ -76,9 +84,11 @@ from zonewise_scheduler.controller.workloads.prebuilt import (
 )
 from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
 from zonewise_scheduler.controller.workloads.shrunk_placement import shrink_placement
+from zonewise_scheduler.controller.workloads.slices import find_slices, is_sliced, slice_annotations
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
+    has_quota,
     may_run,
     release_quota,
     reset_pods_ready,
@@ -88,6 +98,7 @@ from zonewise_scheduler.controller.workloads.status import (
 from zonewise_scheduler.quota.api.job_dependency import FULFILLED_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
+from zonewise_scheduler.quota.api.workload_slices import REPLACEMENT_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,6 +125,8 @@ class JobState(NamedTuple):
     """Which of its dependencies are fulfilled."""
     prebuilt: Json | None = None
     """The Workload that the job names; None: it names none, or this Workload does not exist."""
+    is_growing: bool = False
+    """Whether it has more pods than its Workload covers, which wait behind a gate for a second Workload."""
 
 
 class JobContext(NamedTuple):
@@ -150,15 +163,33 @@ def next_job_write(state: JobState, context: JobContext) -> Write | None:
 
 def _with_own(state: JobState, context: JobContext, finished: FinishedJob | None) -> Write | None:
     """Return the next write of a job whose Workload is created for it."""
+    if is_sliced(state.adapter, state.job):
+        return _with_slices(state, context, finished)
     matching, others = _split(state, has_ended=finished is not None)
     if others:
-        key, workload = others[0]
-        if matching is None and _may_be_adapted(state, workload):
-            return patch_workload(workload, key, "follow the job", _requirement_changes(state, context))
-        return _delete(key, workload)
+        return _adapt_or_delete(state, context, *others[0], is_only_one=matching is None)
     if matching is None:
         return None if finished is not None else _without_workload(state, context)
     return _with_workload(state, context, *matching, finished)
+
+
+def _with_slices(state: JobState, context: JobContext, finished: FinishedJob | None) -> Write | None:
+    """Return the next write of an elastic job. See sliced_job.py."""
+    slices = find_slices(state.workloads)
+    unfinished = [each for each in (slices.current, slices.pending, *slices.surplus) if each is not None]
+    if finished is not None:
+        writes = (_with_workload(state, context, *each, finished) for each in unfinished)
+        return next(filter(None, writes), None)
+    current = slices.current
+    if current is None:
+        return _without_workload(state, context)
+    if not matches(current[1], state.adapter, state.job):
+        return _adapt_or_delete(state, context, *current, is_only_one=True)
+    sliced = SlicedJob(state.job, state.adapter.resource, state.adapter.pod_sets(state.job), state.workloads, slices)
+    write = next_slice_write(sliced, context.manifest, context.now)
+    if write is None and slices.pending is not None:
+        write = _follow_job(state, context, *slices.pending)
+    return write or _with_workload(state._replace(is_growing=is_growing(sliced)), context, *current, None)
 
 
 def _is_held(state: JobState) -> bool:
@@ -201,6 +232,13 @@ def _requirement_changes(state: JobState, context: JobContext) -> Json:
     pod_sets = state.adapter.pod_sets(state.job)
     spec = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)["spec"]
     return {"spec": {field: spec.get(field) for field in _REQUIREMENTS}}
+
+
+def _adapt_or_delete(state: JobState, context: JobContext, key: str, workload: Json, *, is_only_one: bool) -> Write:
+    """Return the write for a Workload that does not match its job; `is_only_one`: no other one matches either."""
+    if is_only_one and _may_be_adapted(state, workload):
+        return patch_workload(workload, key, "follow the job", _requirement_changes(state, context))
+    return _delete(key, workload)
 
 
 def _delete(key: str, workload: Json) -> Write:
@@ -262,7 +300,8 @@ def _without_workload(state: JobState, context: JobContext) -> Write | None:
         return None
     check_managed_by(state.job, state.adapter.suspend_path)
     pod_sets = state.adapter.pod_sets(state.job)
-    workload = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)
+    build = build_first_slice if is_sliced(state.adapter, state.job) else build_workload
+    workload = build(state.job, state.adapter.resource, pod_sets, context.manifest)
     key = ObjectKey(WORKLOADS, workload["metadata"]["namespace"], workload["metadata"]["name"])
     return Write(Verb.CREATE, key, "create the Workload", workload, workload=key.namespaced_name)
 
@@ -273,7 +312,7 @@ def _with_workload(
     if finished is not None:
         body = None if is_true(workload, "Finished") else finish(workload, finished, context.now)
         return patch_status(workload, name, "finish", body)
-    if not may_run(workload):
+    if not may_run(workload) and not _continues(state, workload):
         return _without_admission(state, context, name, workload)
     if state.adapter.is_suspended(state.job):
         return _start(state, context, name, workload)
@@ -281,10 +320,23 @@ def _with_workload(
         return _job_write(state, state.adapter.next_stop(state.job, read_pod_set_manifests(workload)), name)
     if (follow := _follow_job(state, context, name, workload)) is not None:
         return follow
-    ready = set_pods_ready(workload, context.now, ready=state.adapter.pods_ready(state.job))
+    ready = None
+    if not state.is_growing and may_run(workload):
+        ready = set_pods_ready(workload, context.now, ready=state.adapter.pods_ready(state.job))
     reclaimable = set_reclaimable_pods(workload, _reclaimable_pods(state, workload))
-    placement = shrink_placement(workload, _pod_counts(state)) if is_elastic(state.adapter, state.job) else None
+    placement = shrink_placement(workload, _pod_counts(state)) if _is_resizable(state) else None
     return patch_status(workload, name, "follow the pods", ready, reclaimable, placement)
+
+
+def _is_resizable(state: JobState) -> bool:
+    return is_elastic(state.adapter, state.job) or is_sliced(state.adapter, state.job)
+
+
+def _continues(state: JobState, workload: Json) -> bool:
+    """Return whether a job that has grown runs on, although the admission checks of its new slice are pending."""
+    is_replacement = bool(slice_annotations(workload).get(REPLACEMENT_ANNOTATION))
+    is_held = state.adapter.is_suspended(state.job) or is_stopping(state.job)
+    return is_replacement and not is_held and has_quota(workload) and not is_true(workload, "Evicted")
 
 
 def _without_admission(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
@@ -323,7 +375,7 @@ def _pod_counts(state: JobState) -> Mapping[str, int]:
 
 
 def _reclaimable_pods(state: JobState, workload: Json) -> Mapping[str, int]:
-    if not is_elastic(state.adapter, state.job):
+    if not _is_resizable(state):
         return state.adapter.reclaimable_pods(state.job)
     surplus = surplus_pods(state.adapter, state.job, read_pod_set_manifests(workload))
     return {name: pods for name, pods in surplus.items() if pods > 0}

@@ -2,7 +2,8 @@
 
 The labels of the assigned flavors become node selectors, and the tolerations of the flavors are added. The updates of
 passed admission checks are added too. Labels name the queues. A pod set with a topology assignment gets a gate, so that
-its pods can be ungated one by one, each to its node (pods/). If it requested no placement, an annotation marks it as
+its pods can be ungated one by one, each to its node (pods/). A slice gets a gate that holds the pods beyond its size,
+and the name of the first slice (workloads/slices.py). If it requested no placement, an annotation marks it as
 unconstrained. Another annotation records the admission (workloads/noted_admission.py).
 """
 
@@ -15,6 +16,7 @@ from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConfli
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_ANNOTATION,
     CLUSTER_QUEUE_LABEL,
+    ELASTIC_GATE,
     LOCAL_QUEUE_LABEL,
     POD_SET_LABEL,
     TAS_LABEL,
@@ -22,7 +24,9 @@ from zonewise_scheduler.controller.pods.pod_names import (
     WORKLOAD_ANNOTATION,
 )
 from zonewise_scheduler.controller.workloads.noted_admission import note_admission
+from zonewise_scheduler.controller.workloads.slices import first_slice_name, is_slice
 from zonewise_scheduler.quota.api.job_pod_sets import UNCONSTRAINED_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import SLICE_NAME_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,6 +62,9 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
         WORKLOAD_ANNOTATION: workload["metadata"]["name"],
         ADMISSION_ANNOTATION: note_admission(cluster_queue, assignment, count),
     }
+    is_sliced = is_slice(workload)
+    if is_sliced:
+        annotations[SLICE_NAME_ANNOTATION] = first_slice_name(workload)
     if placed and not _LEVELS & (pod_set.get("topologyRequest") or {}).keys():
         annotations[UNCONSTRAINED_ANNOTATION] = "true"
     selector: dict[str, str] = {}
@@ -74,7 +81,7 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
         _merge(annotations, update.get("annotations") or {}, "annotations of an admission check")
         _merge(selector, update.get("nodeSelector") or {}, "nodeSelector of an admission check")
         tolerations += update.get("tolerations") or ()
-    gates = (TOPOLOGY_GATE,) if placed else ()
+    gates = (*((ELASTIC_GATE,) if is_sliced else ()), *((TOPOLOGY_GATE,) if placed else ()))
     return PodSetInfo(name, count, labels, annotations, selector, tolerations, gates)
 
 

@@ -7,7 +7,8 @@ both. If its user changes what it requests, a Workload without quota is adapted,
 |---|---|
 | containers, minCount, maximum execution time | always |
 | number of pods | with the admitted number if the job started with fewer, else with the submitted number |
-| number of pods of an elastic job | not without quota; while it runs or stops, it needs no more than are still held |
+| number of pods of a job with slices | never: its slices follow it (reconcile/sliced_job.py) |
+| the same of another elastic job | not without quota; while it runs or stops, it needs no more than are still held |
 | tolerations, node selector, affinity | while the job is held without quota: nothing is added to them then |
 
 Of a Workload that its job names, node selector and affinity are not compared, as in Kueue: nothing can adapt it.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zonewise_common.k8s.fields import FieldError, FieldReader, milli_quantity, object_in
 from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, surplus_pods
 from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.slices import is_sliced
 from zonewise_scheduler.controller.workloads.status import EVICTED, QUOTA_RESERVED
 from zonewise_scheduler.quota.api.declared_walltime import read_max_execution_time
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
@@ -55,6 +57,7 @@ def matches(workload: Json, adapter: JobAdapter, job: Json, *, is_prebuilt: bool
         pod_set.pods in _expected_counts(original, admitted, is_held=is_held)
         for pod_set, original in zip(pod_sets, originals, strict=True)
     )
+    has_counts = has_counts or is_sliced(adapter, job)
     reclaimable = _reclaimable_counts(workload)
     if (reclaimable or not has_counts) and is_elastic(adapter, job):
         has_counts = (not has_quota) or (

@@ -23,13 +23,18 @@ def workload_name(resource: Resource, name: str, uid: str) -> str:
     return _hashed_name(resource, name, uid, _MAX_LENGTH)
 
 
+def slice_name(resource: Resource, name: str, uid: str, generation: int) -> str:
+    """Return the name of a slice of an elastic job: it includes the generation of the job, as in Kueue."""
+    return _hashed_name(resource, name, uid, _MAX_LENGTH, str(generation))
+
+
 def adopted_workload_name(resource: Resource, name: str, uid: str) -> str:
     """Return the name of the Workload that Kueue created for a job. It may be longer than a label value."""
     return _hashed_name(resource, name, uid, _KUEUE_MAX_LENGTH)
 
 
-def _hashed_name(resource: Resource, name: str, uid: str, length: int) -> str:
-    identity = "\n".join((resource.kind, resource.group, name, uid))
+def _hashed_name(resource: Resource, name: str, uid: str, length: int, *extra: str) -> str:
+    identity = "\n".join((resource.kind, resource.group, name, uid, *extra))
     digest = hashlib.sha1(identity.encode(), usedforsecurity=False).hexdigest()
     prefix = f"{resource.kind.lower()}-{name}"[: length - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"

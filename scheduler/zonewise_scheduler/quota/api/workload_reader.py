@@ -26,6 +26,7 @@ from zonewise_scheduler.quota.api.amount import from_thousandths, resource_value
 from zonewise_scheduler.quota.api.begin_time import read_begin
 from zonewise_scheduler.quota.api.declared_walltime import history_keys, workload_walltime
 from zonewise_scheduler.quota.api.resource_settings import ALL_RESOURCES
+from zonewise_scheduler.quota.api.workload_slices import replaced_key
 from zonewise_scheduler.quota.api.workload_types import (
     DEFAULT_POD_SET,
     Admission,
@@ -149,6 +150,7 @@ def _workload(
         failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
         admission_gates=read_admission_gates(metadata.pairs("annotations")),
         begin_at=read_begin(metadata.pairs("annotations")),
+        replaces=replaced_key(metadata.text("namespace"), metadata.pairs("annotations")),
     )
 
 

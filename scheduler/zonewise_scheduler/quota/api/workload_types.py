@@ -179,6 +179,8 @@ class Workload:
     """Names of the gates that hold it while it is pending (admission_gates.py)."""
     begin_at: float = 0.0
     """It starts at this time, in seconds, at the earliest (begin_time.py)."""
+    replaces: str = ""
+    """Key of the workload slice of the same job that ends once this one is admitted (workload_slices.py); "": none."""
 
     @cached_property
     def key(self) -> str:
@@ -245,7 +247,7 @@ class Workload:
         )
         totals = tuple((total.pods, frozenset(total.requests.items())) for total in self.total_requests)
         nodes = tuple(frozenset(pod_set.requests_on_node.items()) for pod_set in self.pod_sets)
-        return sets, totals, nodes, self.priority, self.allowed_flavors, self.preemption_gated
+        return sets, totals, nodes, self.priority, self.allowed_flavors, self.preemption_gated, self.replaces
 
     @cached_property
     def admitted_pod_sets(self) -> Mapping[str, PodSetAdmission]:

@@ -106,6 +106,8 @@ class Decision(NamedTuple):
     """The position at which its next flavor scan starts."""
     delayed_reservation: str = ""
     """Key of the workload whose reservation it would delay."""
+    replaced: Workload | None = None
+    """The running slice of the same job that ends once the head is admitted."""
 
 
 @dataclass
@@ -117,6 +119,8 @@ class Entry:
     assignment: Assignment
     preemption_targets: tuple[Target, ...] = ()
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
+    replaced: Workload | None = None
+    """The running slice of the same job that ends once this workload is admitted."""
     decision: Decision | None = None
     with_admission: Workload | None = None
     """The workload with the admission from this assignment; None if it has not been created yet."""
@@ -128,13 +132,26 @@ class Entry:
 
     @property
     def assignment_usage(self) -> Usage:
-        """The usage that an admission adds; empty if the workload has its quota and lacks only its placement."""
+        """The usage that an admission adds to that of a replaced slice.
+
+        It is empty if the workload has its quota and lacks only its placement.
+        """
         return {} if self.head.workload.admission is not None else self.assignment.usage
 
     @property
     def victims(self) -> list[Workload]:
         """The workloads to preempt for it."""
         return [target.workload for target in self.preemption_targets]
+
+    @property
+    def ending(self) -> list[Workload]:
+        """The workloads that end for it: its victims, and the slice that it replaces."""
+        return self.victims if self.replaced is None else [*self.victims, self.replaced]
+
+    @property
+    def held(self) -> Workload:
+        """What the workload has before its admission: the replaced slice, or its own quota, if any."""
+        return self.replaced or self.head.workload
 
     def decide(
         self,
@@ -157,4 +174,5 @@ class Entry:
             requeue_reason,
             NO_LAST_ASSIGNMENT if restart_scan else self.last_assignment,
             delayed_reservation,
+            self.replaced,
         )

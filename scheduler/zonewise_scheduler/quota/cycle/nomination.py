@@ -32,7 +32,20 @@ def flavor_assigner(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> 
     """Return the assigner for a head's flavors."""
     queue = snapshot.cluster_queues[head.cluster_queue]
     oracle = new_oracle(snapshot, settings)
-    return FlavorAssigner(snapshot, head.workload, queue, oracle, settings, head.last_assignment)
+    replaced = replaced_slice(snapshot, head)
+    return FlavorAssigner(snapshot, head.workload, queue, oracle, settings, head.last_assignment, replaced)
+
+
+def replaced_slice(snapshot: Snapshot, head: Head) -> Workload | None:
+    """Return the running slice that a pending head replaces (workloadslicing.go ReplacedWorkloadSlice); None: none.
+
+    A slice that is being evicted is not replaced: its pods stop, so the head starts its job anew.
+    """
+    key = head.workload.replaces
+    if not key or head.workload.admission is not None:
+        return None
+    replaced = snapshot.workloads_by_queue[head.cluster_queue].get(key)
+    return None if replaced is None or replaced.eviction is not None else replaced
 
 
 def nominate(assigner: FlavorAssigner) -> Nomination:
@@ -55,7 +68,10 @@ def nominate(assigner: FlavorAssigner) -> Nomination:
 def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> Assignment | None:
     """Return the flavors for all pods of a head, or for fewer, without preemption; None if it does not fit."""
     queue = snapshot.cluster_queues[head.cluster_queue]
-    assigner = FlavorAssigner(snapshot, head.workload, queue, no_candidates_oracle, settings)
+    replaced = replaced_slice(snapshot, head)
+    assigner = FlavorAssigner(
+        snapshot, head.workload, queue, no_candidates_oracle, settings, replace_workload_slice=replaced
+    )
 
     def assign_if_fits(counts: tuple[int, ...] | None = None) -> Assignment | None:
         assignment = assign_flavors(assigner, counts)

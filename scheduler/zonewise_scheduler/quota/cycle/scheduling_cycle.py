@@ -55,9 +55,11 @@ def run_cycle(
         if inadmissible is not None:
             decisions.append(inadmissible)
         else:
-            assignment, targets = nominate(flavor_assigner(snapshot, head, settings))
+            assigner = flavor_assigner(snapshot, head, settings)
+            assignment, targets = nominate(assigner)
             state = AssignmentClusterQueueState(assignment.last_tried_flavor_idx, number)
-            entries.append(Entry(head, snapshot.cluster_queues[head.cluster_queue], assignment, targets, state))
+            replaced = assigner.replace_workload_slice
+            entries.append(Entry(head, assigner.queue, assignment, targets, state, replaced))
     cycle = _Cycle(snapshot, settings, now, gate)
     for entry in make_iterator(entries, settings):
         cycle.process_entry(entry)
@@ -98,7 +100,8 @@ class _Cycle:
         """Victims by root of the tree and by key."""
         self._held_usage: list[tuple[ClusterQueueSnapshot, Usage]] = []
         self._admitted: list[tuple[Workload, Workload]] = []
-        """Workloads admitted in this cycle, with their new and old admissions; they are not in the snapshot yet."""
+        """Workloads admitted in this cycle, with their new and old admissions; they are not in the snapshot yet. The
+        old admission of a slice is that of the slice that it replaces."""
         self._waiting: list[tuple[Workload, Workload]] = []
         """Workloads that wait with a held placement, with their future admission and in their current state."""
 
@@ -146,11 +149,11 @@ class _Cycle:
         """Return the key of the workload whose reservation is delayed; "" if none is, or if the entry has quota."""
         if entry.head.workload.admission is not None:
             return ""
-        return self._gate.delayed_reservation(self._with_admission(entry), entry.victims)
+        return self._gate.delayed_reservation(self._with_admission(entry), entry.ending)
 
     def _admit_or_preempt(self, entry: Entry, mode: FlavorAssignmentMode) -> None:
         if entry.head.workload.admission is None:
-            self._gate.record_start(self._with_admission(entry), entry.victims)
+            self._gate.record_start(self._with_admission(entry), entry.ending)
         self._victims.setdefault(entry.root, {}).update((victim.key, victim) for victim in entry.victims)
         if mode is FlavorAssignmentMode.PREEMPT:
             self._hold(entry, entry.assignment_usage, self._waiting)
@@ -220,7 +223,7 @@ class _Cycle:
         """Return whether the placement of its nomination is still available."""
         if not entry.assignment.has_topology_assignment:
             return True
-        return self._snapshot.tas_snapshot.fits(self._with_admission(entry), entry.head.workload)
+        return self._snapshot.tas_snapshot.fits(self._with_admission(entry), entry.held)
 
     @contextmanager
     def _without_waiting_placements(self) -> Generator[None]:
@@ -240,7 +243,7 @@ class _Cycle:
         """
         entry.cq.add_usage(usage)
         self._held_usage.append((entry.cq, usage))
-        new, old = self._with_admission(entry), entry.head.workload
+        new, old = self._with_admission(entry), entry.held
         self._snapshot.tas_snapshot.add(new, old)
         holders.append((new, old))
         return new

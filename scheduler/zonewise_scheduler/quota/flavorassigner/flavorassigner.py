@@ -98,12 +98,14 @@ def _admitted_assignment(workload: Workload) -> Assignment:
 def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
     """Return a workload's requests for each flavor that suits it and has enough potential quota.
 
-    Returns None if a single scan does not decide the assignment: with several podset groups or resource groups, or if
-    fewer pods may be admitted.
+    Returns None if a single scan does not decide the assignment: with several podset groups or resource groups, if
+    fewer pods may be admitted, or if the workload replaces a slice, whose usage it gets.
     """
     groups, rg_by_resource = _podset_groups(assigner), assigner.queue.rg_by_resource
     shrinks = any(pod_set.min_pods not in {None, pod_set.pods} for pod_set in assigner.workload.pod_sets)
     if len(groups) != 1 or assigner.workload.admission is not None or (shrinks and assigner.settings.partial_admission):
+        return None
+    if assigner.replace_workload_slice is not None:
         return None
     [indices] = groups
     sums = _sum_requests(indices, [_with_pods(assigner, pod_set) for pod_set in assigner.workload.total_requests])

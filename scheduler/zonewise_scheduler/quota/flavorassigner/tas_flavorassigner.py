@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.flavorassigner.assignment import PodSetAssignment
     from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyAssignments, TopologySnapshot
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
 
 PROVISIONING_REQUEST_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 """The controller of admission checks that pass once nodes have been provisioned."""
@@ -117,18 +118,33 @@ def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -
         if not _needs_placement(assigner, spec) or not pod_set.pods or keeps_placement:
             pod_sets.append(pod_set)
             continue
+        previous = _previous_assignment(assigner, spec.name)
         match names:
             case [flavor] if is_topology_request_delayed(assigner.queue.spec, flavor, workload):
                 pod_sets.append(replace(pod_set, delayed_topology_request="Pending"))
+            case [_] if previous is not None and _names_level(spec):
+                pod_sets.append(replace(pod_set, error="a job that grows can keep no required or preferred level"))
             case [flavor]:
                 pod_sets.append(pod_set)
-                requests.setdefault(flavor, []).append(PlacementRequest(spec, pod_set.pods, flavor))
+                requests.setdefault(flavor, []).append(PlacementRequest(spec, pod_set.pods, flavor, previous))
             case []:
                 pod_sets.append(replace(pod_set, error="no flavor with a topology"))
             case _:
                 problem = f"flavors with different topologies: {', '.join(names)}"
                 pod_sets.append(replace(pod_set, error=problem))
     return replace(assignment, pod_sets=tuple(pod_sets), placement_requests=requests)
+
+
+def _previous_assignment(assigner: FlavorAssigner, pod_set: str) -> TopologyAssignment | None:
+    """Return where the pods of the replaced slice run (getPreviousTopologyAssignment); None: nowhere."""
+    replaced = assigner.replace_workload_slice
+    admitted = None if replaced is None else replaced.admitted_pod_sets.get(pod_set)
+    return None if admitted is None else admitted.topology_assignment
+
+
+def _names_level(spec: PodSet) -> bool:
+    """Return whether all pods must, or should, be in one domain. The search for more pods does not see the others."""
+    return spec.topology is not None and bool(spec.topology.request.required or spec.topology.request.preferred)
 
 
 def _needs_placement(assigner: FlavorAssigner, spec: PodSet) -> bool:

@@ -22,6 +22,8 @@ class PlacementRequest(NamedTuple):
     pod_set: PodSet
     pods: int
     flavor: str
+    previous: TopologyAssignment | None = None
+    """Where the pods of the slice run that this pod set's workload replaces. They stay there."""
 
 
 class TopologyPlacementFailure(NamedTuple):
@@ -77,7 +79,7 @@ class TopologySnapshot(Protocol):
         """Return placements for the requests, which are by flavor; `empty`: as if no workload ran.
 
         For a workload with unhealthy nodes, only the pods on those nodes get new placements. The others continue to
-        run.
+        run, and so do the pods of a replaced slice, whose placement remains in the snapshot.
         """
         ...
 

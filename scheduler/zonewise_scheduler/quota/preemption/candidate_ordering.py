@@ -22,8 +22,8 @@ Key = TypeVar("Key", float, CandidateKey)
 def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
     """Return a queue's workloads that use a contested flavor resource and that the preemptor may preempt.
 
-    Workloads that the preemption graph or the planner protects are left out. Upstream: preemption.go
-    findCandidatesForPolicy.
+    Workloads that the preemption graph or the planner protects are left out, and so is the slice that the preemptor
+    replaces. Upstream: preemption.go findCandidatesForPolicy.
     """
     preemption = context.preemptor_cq.spec.preemption
     within_queue = queue is context.preemptor_cq
@@ -38,6 +38,7 @@ def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSn
         if not workload.flavor_resources.isdisjoint(context.frs_need_preemption)
         and satisfies_preemption_policy(policy, context.preemptor, workload, requeue_from_eviction=from_eviction)
         and key not in forbidden
+        and key != context.preemptor.replaces
     ]
 
 

@@ -1,0 +1,259 @@
+"""Elastic Jobs with workload slices in the live queue: a Job that grows runs on, and its new pods wait for quota."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.elastic_cluster import ElasticCluster, state_of
+from support.live_queue import Killed, LiveQueue
+from zonewise_common.kube.resources import WORKLOADS
+from zonewise_scheduler.controller.types import ObjectKey
+
+Json = dict[str, Any]
+
+NOW = 1_800_000_000.0
+CPUS = 8
+PLACED = pytest.mark.parametrize("is_placed", [False, True])
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
+
+
+def live_queue(cluster: ElasticCluster, writes_left: int | None = None) -> LiveQueue:
+    nodes = cluster.node_feed()
+    return LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=nodes, writes_left=writes_left)
+
+
+def started(cluster: ElasticCluster, *sizes: int) -> tuple[LiveQueue, list[ObjectKey]]:
+    """Return the queue, and elastic Jobs of these sizes that run."""
+    queue = live_queue(cluster)
+    jobs = [cluster.submit_elastic(f"job{i}", size, at=i) for i, size in enumerate(sizes)]
+    queue.settle(cluster.sync_jobs)
+    return queue, jobs
+
+
+@PLACED
+def test_a_job_that_grows_runs_on_and_gets_a_second_workload(is_placed: bool) -> None:
+    cluster = ElasticCluster(is_placed=is_placed)
+    queue, [job] = started(cluster, 3)
+    assert (cluster.ungated(job), cluster.slices(job)) == (3, [(3, "Admitted")])
+    nodes = cluster.nodes_of(job)
+    cluster.resize(job, 5)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.ungated(job), cluster.slices(job)) == (5, [(5, "Admitted")])
+    assert (cluster.starts["job0"], cluster.stops) == (1, [])
+    assert cluster.nodes_of(job)[:3] == nodes
+    old, new = cluster.workloads_of(job)
+    assert new["metadata"]["annotations"] == {
+        "kueue.x-k8s.io/elastic-job": "true",
+        REPLACES: f"ns/{old['metadata']['name']}",
+        SLICE_NAME: old["metadata"]["name"],
+    }
+    (finished,) = [item for item in old["status"]["conditions"] if item["type"] == "Finished"]
+    assert finished["reason"] == "WorkloadSliceReplaced"
+    assert finished["message"] == (
+        f"Replaced to accommodate a workload (UID: {new['metadata']['uid']}, JobUID: {cluster.get(job)['metadata']['uid']}) "
+        "due to workload slice aggregation"
+    )
+    assert new["spec"]["podSets"][0]["template"] == old["spec"]["podSets"][0]["template"]
+
+
+@PLACED
+def test_new_pods_wait_behind_their_gate_until_there_is_quota(is_placed: bool) -> None:
+    cluster = ElasticCluster(is_placed=is_placed)
+    queue, [job, other] = started(cluster, 3, 4)
+    cluster.resize(job, 6)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.ungated(job), cluster.slices(job)) == (3, [(3, "Admitted"), (6, "Pending")])
+    cluster.resize(job, 7)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.ungated(job), cluster.slices(job)) == (3, [(3, "Admitted"), (7, "Pending")])
+    cluster.complete(other)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.ungated(job), cluster.slices(job), cluster.stops) == (7, [(7, "Admitted")], [])
+
+
+@PLACED
+def test_a_job_that_shrinks_keeps_its_workload_and_returns_quota(is_placed: bool) -> None:
+    cluster = ElasticCluster(is_placed=is_placed)
+    queue, [job] = started(cluster, 8)
+    other = cluster.submit_elastic("other", 5, at=1)
+    queue.settle(cluster.sync_jobs)
+    assert not cluster.runs(other)
+    cluster.resize(job, 3)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.slices(job), cluster.slices(other)) == ([(3, "Admitted")], [(5, "Admitted")])
+    assert (cluster.ungated(job), cluster.ungated(other), cluster.stops) == (3, 5, [])
+
+
+def test_a_job_that_no_longer_grows_ends_its_pending_slice() -> None:
+    cluster = ElasticCluster()
+    queue, [job, _] = started(cluster, 3, 4)
+    cluster.resize(job, 6)
+    queue.settle(cluster.sync_jobs)
+    cluster.resize(job, 2)
+    queue.settle(cluster.sync_jobs)
+    assert cluster.slices(job) == [(2, "Admitted")]
+    (ended,) = [each for each in cluster.workloads_of(job) if state_of(each) == "Finished"]
+    assert ended["status"]["conditions"][-1]["reason"] == "OutOfSync"
+    cluster.resize(job, 4)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.ungated(job), cluster.slices(job)) == (4, [(4, "Admitted")])
+
+
+def test_a_job_that_waits_has_one_workload_of_any_size() -> None:
+    cluster = ElasticCluster()
+    queue, _ = started(cluster, 8)
+    job = cluster.submit_elastic("job", 2, at=1)
+    for size in (4, 3, 8):
+        cluster.resize(job, size)
+        queue.settle(cluster.sync_jobs)
+        assert cluster.slices(job) == [(size, "Pending")]
+    assert len(cluster.workloads_of(job)) == 1
+
+
+def test_a_job_ends_with_all_of_its_slices() -> None:
+    cluster = ElasticCluster()
+    queue, [job, other] = started(cluster, 3, 4)
+    cluster.resize(job, 8)
+    queue.settle(cluster.sync_jobs)
+    cluster.complete(job)
+    queue.settle(cluster.sync_jobs)
+    assert cluster.slices(job) == []
+    cluster.resize(other, 8)
+    queue.settle(cluster.sync_jobs)
+    assert cluster.ungated(other) == 8
+
+
+def test_an_evicted_job_stops_and_starts_with_its_new_size() -> None:
+    """The quota of its first slice is held until its pods have ended. Then the pending slice starts it."""
+    cluster = ElasticCluster()
+    queue, [job] = started(cluster, 6)
+    other = cluster.submit("other", 1, pods=8, at=1)
+    cluster.resize(job, 8)
+    name = cluster.unfinished(job)[0]["metadata"]["name"]
+    cluster.change(ObjectKey(WORKLOADS, "ns", name), {"spec": {"active": False}})
+    queue.settle(cluster.sync_jobs)
+    assert cluster.stops == ["job0"]
+    running = [key for key in (job, other) if cluster.runs(key)]
+    assert len(running) == 1
+    cluster.complete(running[0])
+    queue.settle(cluster.sync_jobs)
+    assert cluster.runs(other)
+
+
+def test_the_first_slice_of_a_job_may_be_deleted() -> None:
+    """The pods still name it, but belong to the slice that has replaced it."""
+    cluster = ElasticCluster()
+    queue, [job] = started(cluster, 3)
+    cluster.resize(job, 4)
+    queue.settle(cluster.sync_jobs)
+    cluster.delete(ObjectKey(WORKLOADS, "ns", cluster.workloads_of(job)[0]["metadata"]["name"]))
+    for queue in (queue, live_queue(cluster)):
+        cluster.resize(job, cluster.get(job)["spec"]["parallelism"] + 2)
+        queue.settle(cluster.sync_jobs)
+        size = cluster.get(job)["spec"]["parallelism"]
+        assert (cluster.ungated(job), cluster.slices(job), cluster.stops) == (size, [(size, "Admitted")], [])
+    assert used_cpus(queue) == 8
+
+
+def used_cpus(queue: LiveQueue) -> int:
+    running = queue.controller.feed.state.running.values()
+    return sum(sum(dict(item.requests)["cpu"] for item in run.workload.total_requests) for run in running) // 1000
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(0, 2), st.integers(1, CPUS)),
+        st.tuples(st.just("resize"), st.integers(0, 2), st.integers(1, CPUS)),
+        st.tuples(st.just("resize"), st.integers(0, 2), st.integers(1, CPUS)),
+        st.tuples(st.just("complete"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("delete"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("evict"), st.integers(0, 2), st.integers(0, 1)),
+        st.tuples(st.just("lose"), st.integers(0, 2), st.integers(0, 1)),
+        st.tuples(st.just("kill"), st.integers(0, 4), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+class Story:
+    """Jobs that change while the controller is killed and started again."""
+
+    def __init__(self, *, is_placed: bool) -> None:
+        self.cluster = ElasticCluster(is_placed=is_placed)
+        self.queue = live_queue(self.cluster)
+        self.writes_left: int | None = None
+
+    def job(self, number: int) -> ObjectKey | None:
+        return next((key for key in self.cluster.jobs if key.name == f"job{number}"), None)
+
+    def act(self, action: str, number: int, value: int) -> None:
+        cluster, job = self.cluster, self.job(number)
+        if action == "kill":
+            self.queue = live_queue(cluster, writes_left=number)
+        elif action == "submit" and job is None:
+            cluster.submit_elastic(f"job{number}", value, at=len(cluster.objects))
+        elif job is None or cluster.is_finished(job):
+            return
+        elif action == "resize":
+            cluster.resize(job, value)
+        elif action == "complete" and cluster.runs(job):
+            cluster.complete(job)
+        elif action == "delete":
+            cluster.delete(job)
+            for pod in cluster.pods(job):
+                cluster.delete(pod)
+        elif (workloads := cluster.unfinished(job)) and action in {"evict", "lose"}:
+            key = ObjectKey(WORKLOADS, "ns", workloads[value % len(workloads)]["metadata"]["name"])
+            if action == "lose":
+                cluster.delete(key)
+            else:
+                cluster.change(key, {"spec": {"active": False}})
+                self.settle()
+                if key in cluster.objects:
+                    cluster.change(key, {"spec": {"active": True}})
+
+    def settle(self) -> None:
+        try:
+            self.queue.settle(self.cluster.sync_jobs)
+        except Killed:
+            self.queue = live_queue(self.cluster)
+            self.queue.settle(self.cluster.sync_jobs)
+
+    def check(self) -> None:
+        """Check the invariants of a settled cluster."""
+        cluster = self.cluster
+        jobs = [job for job in cluster.jobs if not cluster.is_finished(job)]
+        with_quota = {job: [size for size, state in cluster.slices(job) if state == "Admitted"] for job in jobs}
+        assert used_cpus(self.queue) == sum(map(sum, with_quota.values())) <= CPUS
+        for job in jobs:
+            size = cluster.get(job)["spec"]["parallelism"]
+            assert len(with_quota[job]) <= 1, "one slice covers a job"
+            covered = sum(with_quota[job])
+            assert cluster.ungated(job) == (min(size, covered) if cluster.runs(job) else 0), "no pod runs without quota"
+            assert cluster.runs(job) == bool(covered)
+            assert cluster.slices(job)[-1][0] == size, "a slice asks for all pods"
+
+
+@PLACED
+@given(actions=ACTIONS)
+@settings(deadline=None)
+def test_pods_run_exactly_within_the_quota_of_their_slices(
+    actions: list[tuple[str, int, int]], is_placed: bool
+) -> None:
+    """Invariant: whatever happens in whatever order, the quota in use is that of the admitted slices.
+
+    No pod runs without quota, and none is held although a slice covers it. A job that only changes its size never
+    stops.
+    """
+    story = Story(is_placed=is_placed)
+    for action, number, value in actions:
+        story.act(action, number, value)
+        stops = len(story.cluster.stops)
+        story.settle()
+        assert action not in {"resize", "kill", "submit"} or len(story.cluster.stops) == stops
+        story.check()
