@@ -292,7 +292,10 @@ def priority(name: str, kind: str = "WorkloadPriorityClass") -> Object:
 
 
 def test_a_workload_with_quota(real_queues: Queues) -> None:
-    """While quota is reserved, pod sets, queue and the kind of the priority are fixed; priority and active are not."""
+    """While quota is reserved, pod sets, queue and the kind of the priority are fixed; priority and active are not.
+
+    A pod set may have fewer pods, as an elastic Job that shrinks.
+    """
     made = reserved_workload(real_queues)
     more = [{**made["spec"]["podSets"][0], "count": 3}]
     real_queues.rejects_change("podSets cannot be changed", made, podSets=more)
@@ -303,7 +306,11 @@ def test_a_workload_with_quota(real_queues: Queues) -> None:
     real_queues.rejects_change("queueName cannot be changed", made, queueName=None)
     real_queues.rejects_change("only the name", made, priorityClassRef=priority("low", "PriorityClass"))
     real_queues.rejects_change("only the name", made, priorityClassRef=None)
-    real_queues.replace(made, priorityClassRef=priority("high"), priority=9, active=False).ok()
+    placed = [{**made["spec"]["podSets"][0], "topologyRequest": {"unconstrained": True}}]
+    real_queues.rejects_change("podSets cannot be changed", made, podSets=placed)
+    made = real_queues.replace(made, priorityClassRef=priority("high"), priority=9, active=False).ok()
+    fewer = [{**made["spec"]["podSets"][0], "count": made["spec"]["podSets"][0]["count"] - 1}]
+    real_queues.replace(made, podSets=fewer).ok()
 
 
 def test_a_workload_without_quota(queues: Queues) -> None:

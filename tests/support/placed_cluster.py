@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from support.model_cluster import NAMESPACE, ModelCluster
 from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
@@ -16,6 +16,9 @@ from zonewise_scheduler.controller.writing.outcome import Outcome
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_feed import NodeFeed
 
 Json = dict[str, Any]
 
@@ -37,7 +40,7 @@ class PlacedCluster(ModelCluster):
             status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
             self.create(NODES, "", f"n{i}", metadata={"labels": labels}, spec={}, status=status)
 
-    def node_feed(self) -> ClusterNodes:
+    def node_feed(self) -> NodeFeed | None:
         """Return the nodes for a new planner."""
         return ClusterNodes()
 

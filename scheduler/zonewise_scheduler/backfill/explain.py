@@ -11,7 +11,7 @@ from zonewise_scheduler.backfill.types import ReservedStart
 from zonewise_scheduler.quota.api.amount import minus, plus
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
+from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate, replaced_slice
 from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
@@ -58,7 +58,10 @@ def _with_nomination(explanation: Explanation, state: PlannerState, workload: Wo
     key, queue, now = explanation.key, explanation.queue, explanation.now
     snapshot = state.snapshot.copy()
     head = Head(workload, queue)
-    assignment, targets = nominate(flavor_assigner(snapshot, head, state.settings))
+    assigner = flavor_assigner(snapshot, head, state.settings)
+    if assigner.replace_workload_slice is not None:
+        explanation = explanation._replace(replaces=workload.replaces)
+    assignment, targets = nominate(assigner)
     explanation = _with_shortages(explanation, snapshot, workload, assignment, targets)
     if (failure := explanation.placement_failure) is not None:
         classes = state.configuration.device_classes
@@ -213,7 +216,9 @@ def _delayed_reservation(
     gate = ReservationTable(reservations.values())
     gate.begin_cycle(state, now)
     workload = with_admission(head.workload, state.snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
-    key = gate.delayed_reservation(workload, [target.workload for target in targets])
+    replaced = replaced_slice(state.snapshot, head)
+    ending = [target.workload for target in targets] + ([] if replaced is None else [replaced])
+    key = gate.delayed_reservation(workload, ending)
     return ReservedStart(key, reservations[key].start) if key else None
 
 
@@ -228,7 +233,7 @@ def _blocking_workload(state: PlannerState, key: str, now: float) -> str:
     due = [
         other
         for other, reservation in state.reservations.by_key.items()
-        if reservation.start <= now and reservation.victims and other != key and state.pending.get(other) == queue
+        if reservation.start <= now and reservation.preempts and other != key and state.pending.get(other) == queue
     ]
     return min(due, key=lambda other: pending.heap.position(other, usage), default="")
 
@@ -271,10 +276,12 @@ def _with_unknown_start(
 
 def _must_end(state: PlannerState, snapshot: Snapshot, reservation: Reservation) -> tuple[str, ...]:
     """Return a minimal set of running workloads that must end for a reserved workload to fit. Changes the snapshot."""
+    replaced = reservation.workload.replaces
     runs = sorted(run for run in state.running.values() if run.deadline <= reservation.start)
-    ended = [run.workload for run in runs]
-    victims = [victim for victim in reservation.victims if is_running(snapshot, victim)]
-    snapshot.remove_workloads([*ended, *victims])
+    ended = [run.workload for run in runs if run.workload.key != replaced]
+    victims = {victim.key: victim for victim in reservation.victims if is_running(snapshot, victim)}
+    victims |= {run.workload.key: run.workload for run in runs if run.workload.key == replaced}
+    snapshot.remove_workloads([*ended, *victims.values()])
     return tuple(workload.key for workload in _minimal_removal(snapshot, reservation.workload, ended))
 
 

@@ -60,6 +60,7 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
     queue = f"ClusterQueue {explanation.queue}"
     begin = explanation.begin_at
     clauses = [f"begins {when(begin, explanation.now)} at the earliest"] if begin else []
+    clauses += [f"replaces {explanation.replaces}, whose pods run on"] if explanation.replaces else []
     clauses += [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
     clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]
     if explanation.placement_failure is not None:
@@ -74,9 +75,9 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
         clauses.append(f"would delay {delayed.key}, which is reserved to start {reserved}")
     if explanation.blocked_by:
         clauses.append(f"{explanation.blocked_by} is before it in {queue} and must start first")
-    if clauses:
+    if len(clauses) > bool(explanation.replaces):
         return clauses
-    return [f"is number {explanation.position} in {queue}; the next scheduling pass decides"]
+    return [*clauses, f"is number {explanation.position} in {queue}; the next scheduling pass decides"]
 
 
 def _start(explanation: Explanation, when: Callable[[float, float], str]) -> list[str]:

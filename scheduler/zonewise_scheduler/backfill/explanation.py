@@ -74,6 +74,8 @@ class Explanation(NamedTuple):
     """Keys of the workloads that it preempts, or would preempt as a head."""
     delayed_reservation: ReservedStart | None = None
     """Reservation that the workload would delay if it started now, although it fits."""
+    replaces: str = ""
+    """Key of the running slice of the same elastic job that it replaces; "": there is none."""
     waits_for: tuple[str, ...] = ()
     """Keys of the workloads that must end first, by deadline: a minimal set whose end lets it fit.
 

@@ -241,7 +241,8 @@ class ReservationTable:
                     possible.move(self._by_key[key])
                     ends = ends_by_time(now, source.running_workloads, self._by_key.values())
             elif starts:
-                waits_for = tuple(other for other in ends.get(reservation.start, ()) if other != key)
+                own = {key, reservation.workload.replaces}
+                waits_for = tuple(other for other in ends.get(reservation.start, ()) if other not in own)
                 self._by_key[key] = reservation._replace(waits_for=waits_for)
 
 

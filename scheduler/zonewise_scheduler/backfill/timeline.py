@@ -236,7 +236,8 @@ class Timeline:
         workload = with_admission(head.workload, spec, assignment, step.time)
         replaced = replaced_slice(self._snapshot, head)
         ending = () if replaced is None else (replaced,)
-        return Reservation(workload, head, step.time, tuple(ended.key for ended in step.ends), ending)
+        waits_for = tuple(ended.key for ended in step.ends if ended.key != head.workload.replaces)
+        return Reservation(workload, head, step.time, waits_for, ending)
 
     def _start_reserved(self, step: _Step, candidate: Reservation | None) -> Reservation | None:
         """Start the step's reserved workloads; return the candidate, or None if it delays one of them."""

@@ -56,7 +56,12 @@ class Reservation(NamedTuple):
     waits_for: tuple[str, ...] = ()
     """Keys of the workloads that end exactly at the start; they are running or hold an earlier reservation."""
     victims: tuple[Workload, ...] = ()
-    """Workloads that it preempts at its start if they still run."""
+    """Workloads that it preempts or replaces at its start if they still run."""
+
+    @property
+    def preempts(self) -> tuple[str, ...]:
+        """Return the keys of its victims without the slice that it replaces."""
+        return tuple(victim.key for victim in self.victims if victim.key != self.workload.replaces)
 
     @property
     def queue(self) -> str:

@@ -1,4 +1,4 @@
-"""Elastic Indexed Jobs without workload slices, whose parallelism and completions change together while the Job runs (KEP-3715).
+"""Elastic Indexed Jobs without slices: parallelism and completions change together while the Job runs (KEP-3715).
 
 | change | effect |
 |---|---|

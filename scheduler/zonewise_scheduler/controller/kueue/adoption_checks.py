@@ -20,10 +20,13 @@ from zonewise_scheduler.controller.managed_namespaces import is_managed
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
+from zonewise_scheduler.controller.pods.pod_names import ELASTIC_GATE
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.equivalence import matches
+from zonewise_scheduler.controller.workloads.slices import find_slices, is_sliced
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
 
 _POD_OWNERS = frozenset(map(group_kind, (PODS, *GROUP_RESOURCES)))
 """API groups and kinds of the owners of Workloads for plain pods and groups of pods."""
-_ELASTIC = "kueue.x-k8s.io/elastic-job"
-"""Annotation of an elastic job, and the gate that Kueue adds to its templates (pkg/controller/elasticjobs)."""
 
 
 def adoption_obstacles(
@@ -128,17 +129,19 @@ def _job_problems(
 
 def _gate_problem(job: Json, adapter: JobAdapter) -> str:
     """Return why the pods of a job cannot start; "": they can."""
-    if annotation_of(job, _ELASTIC) != "true" or adapter.finished(job) is not None:
+    if annotation_of(job, ELASTIC_ANNOTATION) != "true" or is_sliced(adapter, job) or adapter.finished(job) is not None:
         return ""
     specs = (FieldReader(pod_set.template, "", []).child("spec") for pod_set in adapter.pod_sets(job))
     gates = {gate.text("name") for spec in specs for gate in spec.children("schedulingGates")}
-    return (
-        f"only Kueue removes the gate {_ELASTIC} of its pods: let it end, or recreate it" if _ELASTIC in gates else ""
-    )
+    advice = f"only Kueue removes the gate {ELASTIC_GATE} of its pods: let it end, or recreate it"
+    return advice if ELASTIC_GATE in gates else ""
 
 
 def _workload_problem(job: Json, adapter: JobAdapter, workloads: Sequence[Json]) -> str:
     """Return why a running job has no matching Workload among its own; "": it has one."""
+    if is_sliced(adapter, job):
+        current = find_slices({workload["metadata"]["name"]: workload for workload in workloads}).current
+        workloads = [] if current is None else [current[1]]
     if not workloads:
         return "it runs without a Workload"
     if not any(matches(workload, adapter, job) for workload in workloads):

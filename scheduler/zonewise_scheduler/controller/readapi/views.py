@@ -188,7 +188,7 @@ def plan_json(controller: QueueController, now: float) -> Json:
                 "deadline": _time(reservation.deadline),
                 "usage": _usage_json(reservation.workload),
                 "waitsFor": list(reservation.waits_for),
-                "preempts": [victim.key for victim in reservation.victims],
+                "preempts": list(reservation.preempts),
             }
             for reservation in state.reservations_by_start
         ],

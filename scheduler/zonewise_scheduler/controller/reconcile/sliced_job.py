@@ -130,7 +130,7 @@ def _resize(state: SlicedJob, key: str, workload: Json) -> Write | None:
 
 
 def _resized_pod_sets(state: SlicedJob, workload: Json) -> list[PodSetManifest]:
-    """Return the pod sets of a slice with the counts of the job. The templates are those before the start of the job."""
+    """Return the pod sets of a slice with the counts of the job. The templates are those from before its start."""
     pairs = zip(state.pod_sets, read_pod_set_manifests(workload), strict=True)
     return [its._replace(pods=mine.pods) for mine, its in pairs]
 

@@ -17,6 +17,7 @@ from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
 from zonewise_scheduler.controller.pods.pod_group import is_pod_of_set
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_GATE,
+    ELASTIC_GATE,
     GROUP_POD_INDEX_ANNOTATION,
     GROUP_POD_INDEX_LABEL,
     MANAGED_LABEL,
@@ -30,12 +31,14 @@ from zonewise_scheduler.controller.webhooks.admission_review import patch_betwee
 from zonewise_scheduler.controller.webhooks.leader_worker_set import queued_leader_worker_set
 from zonewise_scheduler.controller.webhooks.replicated_pods import REPLICATED, with_queued_pods
 from zonewise_scheduler.controller.webhooks.rules import (
+    BATCH_JOB,
     LEADER_WORKER_SET,
     POD,
     belongs_to_job,
 )
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS_LABEL
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
@@ -101,6 +104,8 @@ def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
         holder[field] = True
         if request.group_kind == _MPI_JOB:
             _number_workers(job)
+        if request.group_kind == BATCH_JOB and annotations_of(job).get(ELASTIC_ANNOTATION) == "true":
+            _gate_template(job)
     return job
 
 
@@ -118,6 +123,18 @@ def _number_workers(job: Json) -> None:
         holder[field] = object_in(holder, field, path)
         holder, path = holder[field], f"{path}{field}."
     holder[POD_INDEX_OFFSET_ANNOTATION] = "1"
+
+
+def _gate_template(job: Json) -> None:
+    """Add the gate that holds the pods with which an elastic Job grows (applyWorkloadSliceSchedulingGate).
+
+    A start adds it too. In the template as submitted, it also applies once Kueue manages the queues.
+    """
+    template = object_in(object_in(job, "spec", ""), "template", "spec.")
+    spec = object_in(template, "spec", "spec.template.")
+    gates = objects_in(spec, "schedulingGates", "spec.template.spec.")
+    if spec and ELASTIC_GATE not in {gate.get("name") for gate in gates}:
+        spec["schedulingGates"] = [*gates, {"name": ELASTIC_GATE}]
 
 
 def _held_pod(request: AdmissionRequest, rules: AdmissionRules) -> Json:

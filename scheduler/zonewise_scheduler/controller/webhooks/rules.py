@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import object_in, objects_in
-from zonewise_common.kube.resources import LEADER_WORKER_SETS
+from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.job_fields import annotations_of, queue_name
 from zonewise_scheduler.controller.jobs.managed_owner import has_managed_owner, has_queued_owner
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 POD = ("", "Pod")
 LEADER_WORKER_SET = group_kind(LEADER_WORKER_SETS)
 """Group and kind of plain pods, which are gated, and of the sets that own them. Other kinds are suspended."""
+BATCH_JOB = group_kind(JOBS)
 
 
 class AdmissionRules(NamedTuple):

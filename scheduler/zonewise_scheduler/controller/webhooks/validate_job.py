@@ -26,6 +26,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
 )
 from zonewise_scheduler.controller.webhooks.leader_worker_set import leader_worker_set_problems
 from zonewise_scheduler.controller.webhooks.rules import (
+    BATCH_JOB,
     LEADER_WORKER_SET,
     belongs_to_job,
     is_suspended,
@@ -33,8 +34,15 @@ from zonewise_scheduler.controller.webhooks.rules import (
 from zonewise_scheduler.controller.webhooks.topology_requests import check_pod_sets, check_topology_request
 from zonewise_scheduler.controller.workloads.prebuilt import PREBUILT_WORKLOAD, prebuilt_workload_name
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
-from zonewise_scheduler.quota.api.job_pod_sets import BOOLS, MIN_PARALLELISM_ANNOTATION, QUEUE_LABEL
+from zonewise_scheduler.quota.api.job_pod_sets import (
+    BOOLS,
+    MIN_PARALLELISM_ANNOTATION,
+    PREFERRED_TOPOLOGY,
+    QUEUE_LABEL,
+    REQUIRED_TOPOLOGY,
+)
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +50,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.controller.webhooks.admission_review import AdmissionRequest
     from zonewise_scheduler.controller.webhooks.rules import AdmissionRules
-
-_BATCH_JOB = ("batch", "Job")
 
 
 def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
@@ -107,7 +113,7 @@ def _field_problems(request: AdmissionRequest) -> Iterator[str]:
         template_annotations = object_in(object_in(template, "metadata", path), "annotations", f"{path}metadata.")
         yield from check_annotation_sizes(template_annotations, f"{path}metadata.")
         yield from check_topology_request(template_annotations, f"{path}metadata.")
-    if request.group_kind == _BATCH_JOB:
+    if request.group_kind == BATCH_JOB:
         yield from _batch_job_problems(request)
 
 
@@ -134,6 +140,7 @@ def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
             "has no effect on a job with one pod: remove it"
         )  # fmt: skip
         yield problem(field, fewest, advice)
+    yield from _elastic_job_problems(request)
     equal = annotations.get(COMPLETIONS_ANNOTATION)
     field = annotation_field(COMPLETIONS_ANNOTATION)
     if equal is not None and equal not in BOOLS:
@@ -145,6 +152,28 @@ def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
         yield problem(
             "spec.completions", spec.get("completions"), f"must equal spec.parallelism ({parallelism}): {field}"
         )
+
+
+def _elastic_job_problems(request: AdmissionRequest) -> Iterator[str]:
+    """Yield what an elastic job may not declare: fewer pods at its start, or a level that holds all pods."""
+    annotations = annotations_of(request.obj)
+    if annotations.get(ELASTIC_ANNOTATION) != "true":
+        return
+    if (fewest := annotations.get(MIN_PARALLELISM_ANNOTATION)) is not None:
+        field = annotation_field(MIN_PARALLELISM_ANNOTATION)
+        yield problem(field, fewest, "an elastic job cannot start with fewer pods: remove one of the annotations")
+    for path, template in pod_templates(request.obj):
+        declared = object_in(object_in(template, "metadata", path), "annotations", f"{path}metadata.")
+        for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
+            if name in declared:
+                advice = "an elastic job cannot keep its pods together while it grows: remove it"
+                yield problem(f"{path}metadata.annotations.{name}", declared[name], advice)
+
+
+def _elastic_changes(request: AdmissionRequest) -> Iterator[str]:
+    before, now = (annotations_of(obj).get(ELASTIC_ANNOTATION) for obj in (request.old, request.obj))
+    if (before == "true") != (now == "true"):
+        yield problem(annotation_field(ELASTIC_ANNOTATION), now, "cannot change: create another job")
 
 
 def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
@@ -162,7 +191,8 @@ def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterat
         yield _frozen(annotation_field(PREBUILT_WORKLOAD), before, now)
     yield from _walltime_changes(request, may_change=was_held and is_held)
     yield from _priority_changes(request, may_add=is_held)
-    if request.group_kind == _BATCH_JOB and not was_held:
+    yield from _elastic_changes(request)
+    if request.group_kind == BATCH_JOB and not was_held:
         fewest, before, now = annotations_of(request.old), _parallelism(request.old), _parallelism(request.obj)
         if MIN_PARALLELISM_ANNOTATION in fewest and before != now:
             yield _frozen("spec.parallelism", before, now)
