@@ -74,6 +74,40 @@ def test_an_elastic_job_shrinks_while_it_runs_and_grows_with_new_quota(cluster: 
         eventually(lambda: len(cluster.running_pods("job")) == 3)
 
 
+def test_a_job_with_slices_grows_while_it_runs(cluster: LiveCluster) -> None:
+    """Its new pods wait behind a gate, and a controller that is killed meanwhile continues."""
+
+    def resize(pods: int) -> None:
+        cluster.api.patch(f"{JOBS}/job", {"spec": {"parallelism": pods, "completions": pods}}).ok()
+
+    cluster.submit("job", 1, pods=3)
+    elastic = {"metadata": {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}}
+    cluster.api.patch(f"{JOBS}/job", elastic).ok()
+    with cluster.controller() as controller:
+        eventually(lambda: len(cluster.running_pods("job")) == 3)
+        first = {pod["metadata"]["uid"] for pod in cluster.running_pods("job")}
+        cluster.submit("next", 4)
+        eventually(lambda: len(cluster.running_pods("next")) == 1)
+        resize(6)
+        eventually(lambda: len(cluster.workloads()) == 3 and len(cluster.pods("job")) == 6)
+        controller.kill()
+    with cluster.controller():
+        resize(7)
+        eventually(lambda: any(entry["spec"]["podSets"][0]["count"] == 7 for entry in cluster.workloads()))
+        assert {pod["metadata"]["uid"] for pod in cluster.running_pods("job")} == first
+        cluster.api.delete(f"{JOBS}/next", propagationPolicy="Background").ok()
+        eventually(lambda: len(cluster.running_pods("job")) == 7)
+        resize(2)
+        eventually(lambda: len(cluster.running_pods("job")) == 2 and shown_sizes(cluster) == [2])
+    assert {pod["metadata"]["uid"] for pod in cluster.running_pods("job")} < first
+
+
+def shown_sizes(cluster: LiveCluster) -> list[int]:
+    """Return the sizes of the Workloads that are not Finished."""
+    unfinished = [entry for entry in cluster.workloads() if not is_true(entry, "Finished")]
+    return [entry["spec"]["podSets"][0]["count"] for entry in unfinished]
+
+
 def test_a_job_that_names_its_workload_runs_with_it_and_counts_once(cluster: LiveCluster) -> None:
     """Its pod set has the defaults of the API server, which the job has, too."""
     cluster.submit("draft", 8)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import object_in, objects_in, string_map_in
 from zonewise_scheduler.controller.jobs.interface import StartConflict
+from zonewise_scheduler.quota.api.workload_slices import SLICE_NAME_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +24,19 @@ _SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 def merge_pod_set_info(template: Json, info: PodSetInfo) -> Json:
     """Return a template with the labels, annotations, node selector, tolerations and gates of a start.
 
-    Tolerations and gates that are already in the template are not added again, so a second merge changes nothing.
+    The template of an elastic job may have the annotations of an earlier slice, since Kueue builds slices from started
+    jobs. They are replaced (pkg/podset/podset.go overrideableAnnotations). Tolerations and gates that are already in
+    the template are not added again, so a second merge changes nothing.
+
     Raises StartConflict if the template has a different value for a key, and FieldError for an invalid template.
     """
     metadata, spec = object_in(template, "metadata", "template."), object_in(template, "spec", "template.")
     path = "template.metadata."
     gates: list[Json] = [{"name": name} for name in info.scheduling_gates]
+    if SLICE_NAME_ANNOTATION in info.annotations:
+        annotations = object_in(metadata, "annotations", path)
+        other = {name: value for name, value in annotations.items() if name not in info.annotations}
+        metadata = {**metadata, "annotations": other}
     changed_metadata = {
         "labels": _merged_pairs(metadata, "labels", path, info.labels),
         "annotations": _merged_pairs(metadata, "annotations", path, info.annotations),

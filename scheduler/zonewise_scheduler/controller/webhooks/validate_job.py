@@ -167,7 +167,7 @@ def _elastic_job_problems(request: AdmissionRequest) -> Iterator[str]:
         for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
             if name in declared:
                 advice = "an elastic job cannot keep its pods together while it grows: remove it"
-                yield problem(f"{path}metadata.annotations.{name}", declared[name], advice)
+                yield problem(f"{path}metadata.annotations[{name}]", declared[name], advice)
 
 
 def _elastic_changes(request: AdmissionRequest) -> Iterator[str]:

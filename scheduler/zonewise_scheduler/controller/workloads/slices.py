@@ -5,6 +5,7 @@
 | has quota, is evicted | current: the job stops before anything else |
 | has quota, and no newer slice has quota in its place | current: it covers the running pods |
 | without quota, replaces the current one | pending: it waits for the quota of all pods |
+| if none has quota: one that is deactivated | current: the job waits until it is active again |
 | if none has quota: the newest that is not evicted | current: the job waits, or starts anew with it |
 | any other | surplus: it is Finished |
 
@@ -115,7 +116,12 @@ def _current(unfinished: list[Slice], with_quota: list[Slice]) -> Slice:
     replaced = {_replaced_key(workload) for _, workload in with_quota}
     if heads := [each for each in with_quota if each[0] not in replaced] or with_quota:
         return heads[-1]
-    return ([each for each in unfinished if not is_true(each[1], EVICTED)] or unfinished)[-1]
+    inactive = [each for each in unfinished if not _is_active(each[1])]
+    return (inactive or [each for each in unfinished if not is_true(each[1], EVICTED)] or unfinished)[-1]
+
+
+def _is_active(workload: Json) -> bool:
+    return FieldReader(workload, "", []).child("spec").flag("active", default=True)
 
 
 def _replaced_key(workload: Json) -> str:

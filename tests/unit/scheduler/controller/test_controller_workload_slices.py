@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.elastic_cluster import ElasticCluster, state_of
+from support.job_api import JobApi
 from support.live_queue import Killed, LiveQueue
-from zonewise_common.kube.resources import WORKLOADS
+from zonewise_common.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    PODS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
 from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
 CPUS = 8
+KUEUE_OBJECTS = Path(__file__).parents[3] / "fixtures" / "kueue_slices.json"
 PLACED = pytest.mark.parametrize("is_placed", [False, True])
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
@@ -54,10 +65,8 @@ def test_a_job_that_grows_runs_on_and_gets_a_second_workload(is_placed: bool) ->
     }
     (finished,) = [item for item in old["status"]["conditions"] if item["type"] == "Finished"]
     assert finished["reason"] == "WorkloadSliceReplaced"
-    assert finished["message"] == (
-        f"Replaced to accommodate a workload (UID: {new['metadata']['uid']}, JobUID: {cluster.get(job)['metadata']['uid']}) "
-        "due to workload slice aggregation"
-    )
+    uids = f"UID: {new['metadata']['uid']}, JobUID: {cluster.get(job)['metadata']['uid']}"
+    assert finished["message"] == f"Replaced to accommodate a workload ({uids}) due to workload slice aggregation"
     assert new["spec"]["podSets"][0]["template"] == old["spec"]["podSets"][0]["template"]
 
 
@@ -152,12 +161,12 @@ def test_the_first_slice_of_a_job_may_be_deleted() -> None:
     cluster.resize(job, 4)
     queue.settle(cluster.sync_jobs)
     cluster.delete(ObjectKey(WORKLOADS, "ns", cluster.workloads_of(job)[0]["metadata"]["name"]))
-    for queue in (queue, live_queue(cluster)):
-        cluster.resize(job, cluster.get(job)["spec"]["parallelism"] + 2)
-        queue.settle(cluster.sync_jobs)
-        size = cluster.get(job)["spec"]["parallelism"]
+    restarted = live_queue(cluster)
+    for each, size in ((queue, 6), (restarted, 8)):
+        cluster.resize(job, size)
+        each.settle(cluster.sync_jobs)
         assert (cluster.ungated(job), cluster.slices(job), cluster.stops) == (size, [(size, "Admitted")], [])
-    assert used_cpus(queue) == 8
+    assert used_cpus(restarted) == 8
 
 
 def used_cpus(queue: LiveQueue) -> int:
@@ -204,18 +213,18 @@ class Story:
         elif action == "complete" and cluster.runs(job):
             cluster.complete(job)
         elif action == "delete":
-            cluster.delete(job)
-            for pod in cluster.pods(job):
-                cluster.delete(pod)
+            for key in (job, *cluster.pods(job)):
+                cluster.delete(key)
         elif (workloads := cluster.unfinished(job)) and action in {"evict", "lose"}:
             key = ObjectKey(WORKLOADS, "ns", workloads[value % len(workloads)]["metadata"]["name"])
-            if action == "lose":
-                cluster.delete(key)
-            else:
-                cluster.change(key, {"spec": {"active": False}})
-                self.settle()
-                if key in cluster.objects:
-                    cluster.change(key, {"spec": {"active": True}})
+            (cluster.delete if action == "lose" else self.evict)(key)
+
+    def evict(self, workload: ObjectKey) -> None:
+        """Deactivate a Workload, and activate it again once its pods have ended."""
+        self.cluster.change(workload, {"spec": {"active": False}})
+        self.settle()
+        if workload in self.cluster.objects:
+            self.cluster.change(workload, {"spec": {"active": True}})
 
     def settle(self) -> None:
         try:
@@ -257,3 +266,58 @@ def test_pods_run_exactly_within_the_quota_of_their_slices(
         story.settle()
         assert action not in {"resize", "kill", "submit"} or len(story.cluster.stops) == stops
         story.check()
+
+
+def cluster_of_kueue() -> tuple[ElasticCluster, ObjectKey, ObjectKey]:
+    """Return a cluster with the objects that Kueue left while a Job waited to grow from 5 to 7 pods, and its Jobs.
+
+    Kueue 0.20 wrote them on a real API server. Its queue has 8 CPUs, and the other Job uses 3 of them.
+    """
+    cluster = ElasticCluster()
+    cluster.objects.clear()
+    kinds = {each.kind: each for each in (JOBS, PODS, WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)}
+    for kind, objects in json.loads(KUEUE_OBJECTS.read_text()).items():
+        for obj in objects:
+            key = ObjectKey(kinds[kind], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            cluster.objects[key] = obj
+            if key.resource == JOBS:
+                cluster.jobs[key] = JobApi(obj, clears_start_time=True)
+    job, other = cluster.jobs
+    return cluster, job, other
+
+
+def test_slices_of_kueue_are_adopted() -> None:
+    """The running pods continue, and the new ones start once the other Job has ended. Kueue's names remain."""
+    cluster, job, other = cluster_of_kueue()
+    queue = live_queue(cluster)
+    queue.settle()
+    assert cluster.slices(job) == [(5, "Admitted"), (7, "Pending")]
+    assert (cluster.ungated(job), used_cpus(queue)) == (5, 8)
+    cluster.jobs[other].job["status"]["conditions"] = [{"type": "Complete", "status": "True", "message": "done"}]
+    cluster.change(other, {"status": cluster.jobs[other].job["status"]})
+    for pod in cluster.pods(other):
+        cluster.change(pod, {"status": {"phase": "Succeeded"}})
+    queue.settle()
+    assert cluster.slices(job) == [(7, "Admitted")]
+    assert (cluster.ungated(job), cluster.stops, used_cpus(queue)) == (7, [], 7)
+
+
+def test_a_job_adopted_from_kueue_starts_again_after_an_eviction() -> None:
+    """The template of its slice names an earlier slice, since Kueue builds slices from started Jobs."""
+    cluster, job, _ = cluster_of_kueue()
+    queue = live_queue(cluster)
+    queue.settle()
+    key = ObjectKey(WORKLOADS, job.namespace, cluster.unfinished(job)[0]["metadata"]["name"])
+    cluster.change(key, {"spec": {"active": False}})
+    queue.settle()
+    for pod in cluster.pods(job):
+        cluster.delete(pod)
+    cluster.jobs[job].sync()
+    cluster.jobs[job].sync()
+    cluster.change(job, {"status": cluster.jobs[job].job["status"]})
+    queue.settle()
+    assert cluster.slices(job) == [(7, "Pending")]
+    cluster.resize(job, 4)
+    cluster.change(key, {"spec": {"active": True}})
+    queue.settle()
+    assert (cluster.slices(job), cluster.runs(job)) == ([(4, "Admitted")], True)

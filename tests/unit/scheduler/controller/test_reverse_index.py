@@ -17,6 +17,7 @@ def test_sources_are_those_that_refer_to_a_target_now(changes: list[tuple[int, t
     for source, new in changes:
         index.change(source, new)
         targets[source] = new
+        assert index.targets(source) == new
         for target in "abc":
             assert set(index.sources(target)) == {each for each, others in targets.items() if target in others}
 

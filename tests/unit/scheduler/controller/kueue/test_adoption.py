@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from zonewise_common.kube.resources import (
 )
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.controller.jobs import trainjob
+from zonewise_scheduler.controller.jobs.raycluster import ADAPTER as RAY_CLUSTERS
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.kueue.adoption import (
     adoption_writes,
@@ -119,7 +122,7 @@ def test_a_running_job_of_an_unmanaged_namespace_is_no_obstacle() -> None:
 
 
 def obstacles(**objects: list[Json]) -> list[str]:
-    resources = {"queues": CLUSTER_QUEUES, "workloads": WORKLOADS, "jobs": JOBS}
+    resources = {"queues": CLUSTER_QUEUES, "workloads": WORKLOADS, "jobs": JOBS, "clusters": RAY_CLUSTERS.resource}
     by_kind: dict[Resource, list[Json]] = {
         WORKLOADS: [],
         CLUSTER_QUEUES: [],
@@ -174,15 +177,28 @@ def test_jobs_that_are_suspended_ended_or_in_no_queue_are_no_obstacles() -> None
 
 
 @pytest.mark.parametrize("is_suspended", [False, True])
-def test_a_job_with_the_gate_of_an_elastic_job_is_an_obstacle(is_suspended: bool) -> None:
-    """Its new pods would be gated forever."""
-    template: Json = {"spec": {"containers": [], "schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}]}}
-    metadata = {"namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
-    metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
-    job: Json = {"metadata": {"name": "j", **metadata}, "spec": {"suspend": is_suspended, "template": template}}
-    ended: Json = {**job, "status": {"conditions": [{"type": "Complete", "status": "True", "message": ""}]}}
-    [obstacle] = obstacles(jobs=[job, ended])
-    assert obstacle.startswith("Job ns/j: only Kueue removes the gate kueue.x-k8s.io/elastic-job of its pods")
+def test_a_job_of_another_kind_with_the_gate_of_an_elastic_job_is_an_obstacle(is_suspended: bool) -> None:
+    """If it grew, its new pods would be gated forever. Batch Jobs have slices here, too."""
+    elastic = "kueue.x-k8s.io/elastic-job"
+    template: Json = {"spec": {"containers": [], "schedulingGates": [{"name": elastic}]}}
+    metadata: Json = {"namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "q"}, "annotations": {elastic: "true"}}
+    spec = {"suspend": is_suspended, "headGroupSpec": {"template": template}, "workerGroupSpecs": []}
+    cluster: Json = {"metadata": {"name": "r", **metadata}, "spec": spec}
+    job: Json = {"metadata": {"name": "j", **metadata}, "spec": {"suspend": True, "template": template}}
+    [obstacle, *_] = obstacles(clusters=[cluster], jobs=[job])
+    assert obstacle.startswith(f"RayCluster ns/r: only Kueue removes the gate {elastic} of its pods")
+    assert not obstacles(jobs=[job])
+
+
+def test_a_job_that_grows_under_kueue_is_no_obstacle() -> None:
+    """Kueue 0.20 left it with an ended, an admitted and a pending slice."""
+    objects = json.loads((Path(__file__).parents[4] / "fixtures" / "kueue_slices.json").read_text())
+    kinds = {"queues": "ClusterQueue", "workloads": "Workload", "jobs": "Job"}
+    by_name: dict[str, list[Json]] = {name: objects[kind] for name, kind in kinds.items()}
+    assert len(by_name["workloads"]) == 4
+    assert obstacles(**by_name) == []
+    by_name["workloads"] = [each for each in by_name["workloads"] if each["spec"]["podSets"][0]["count"] == 3]
+    assert obstacles(**by_name) == ["Job default/a: it runs without a Workload"]
 
 
 def test_a_train_job_whose_workload_requests_the_pods_of_its_job_set_is_no_obstacle() -> None:

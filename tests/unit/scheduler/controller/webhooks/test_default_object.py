@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PRIORITY = "kueue.x-k8s.io/priority-class"
 GATE = {"name": "kueue.x-k8s.io/admission"}
+ELASTIC = "kueue.x-k8s.io/elastic-job"
 DEFAULT = rules(default_queue=True)
 
 
@@ -27,6 +28,19 @@ def started_workload(**status: str) -> Any:
 def test_a_job_of_a_queue_is_suspended() -> None:
     assert defaulted(job("q"), rules())["spec"]["suspend"] is True
     assert defaulted(job("q", suspend=False), rules())["spec"]["suspend"] is True
+
+
+def test_an_elastic_job_of_a_queue_gets_the_gate_of_its_slices() -> None:
+    """Other gates remain. A Job without a queue gets none, since nothing would remove it."""
+    elastic, gate = {ELASTIC: "true"}, {"name": ELASTIC}
+    made = defaulted(job("q", elastic), rules())
+    assert made["spec"]["template"]["spec"]["schedulingGates"] == [gate]
+    assert defaulted(made, rules()) == made
+    gated = job("q", elastic)
+    gated["spec"]["template"]["spec"]["schedulingGates"] = [GATE]
+    assert defaulted(gated, rules())["spec"]["template"]["spec"]["schedulingGates"] == [GATE, gate]
+    assert defaulted(job("", elastic), rules()) == job("", elastic)
+    assert "schedulingGates" not in defaulted(job("q", {ELASTIC: "yes"}), rules())["spec"]["template"]["spec"]
 
 
 def test_a_job_without_a_queue_is_not_changed() -> None:

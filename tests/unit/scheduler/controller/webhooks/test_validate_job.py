@@ -10,6 +10,7 @@ import pytest
 from support.admission_reviews import QUEUE, job, problems_of, rules
 from support.job_kinds import ray_cluster_spec
 
+ELASTIC = "kueue.x-k8s.io/elastic-job"
 MIN = "kueue.x-k8s.io/job-min-parallelism"
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
 SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -59,6 +60,11 @@ def test_valid_jobs(valid: Any) -> None:
         (f"metadata.annotations[{MIN}]", "'0'", job("q", {MIN: "0"})),
         (f"metadata.annotations[{MIN}]", "'1.5'", job("q", {MIN: "1.5"})),
         (f"metadata.annotations[{MIN}]", "remove it", job("q", {MIN: "1"}, parallelism=1)),
+        (f"metadata.annotations[{MIN}]", "remove one of the annotations", job("q", {MIN: "2", ELASTIC: "true"})),
+        (f"spec.template.metadata.annotations[{TOPOLOGY}-required-topology]", "'rack' an elastic job",
+         job("q", {ELASTIC: "true"}, template={f"{TOPOLOGY}-required-topology": "rack"})),
+        (f"spec.template.metadata.annotations[{TOPOLOGY}-preferred-topology]", "'rack' an elastic job",
+         job("q", {ELASTIC: "true"}, template={f"{TOPOLOGY}-preferred-topology": "rack"})),
         (f"metadata.annotations[{EQUAL}]", "'yes'", job("q", {EQUAL: "yes"})),
         (f"metadata.annotations[{EQUAL}]", "Indexed", job("q", {EQUAL: "true"}, completions=4)),
         ("spec.completions", "8 must equal", job("q", {EQUAL: "true"}, completionMode="Indexed", completions=8)),
@@ -128,6 +134,8 @@ HELD: Any = {"suspend": True}
         (f"metadata.labels[{PRIORITY}]", job("a", **RUNNING), job("a", labels={PRIORITY: "b"}, **RUNNING)),
         (f"metadata.labels[{PRIORITY}]", job("a", labels={PRIORITY: "b"}, **HELD), job("a", **HELD)),
         ("spec.parallelism", job("a", {MIN: "1"}, **RUNNING), job("a", {MIN: "1"}, **RUNNING, parallelism=3)),
+        (f"metadata.annotations[{ELASTIC}]", job("a", **HELD), job("a", {ELASTIC: "true"}, **HELD)),
+        (f"metadata.annotations[{ELASTIC}]", job("a", {ELASTIC: "true"}, **RUNNING), job("a", **RUNNING)),
     ],
 )
 def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
@@ -143,6 +151,8 @@ def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
         (job("a", labels={PREBUILT: "w"}, **RUNNING), job("a", {PREBUILT: "w"}, **RUNNING)),
         (job("a", **HELD), job("a", labels={SECONDS: "9"}, **HELD)),
         (job("a", **RUNNING), job("a", **RUNNING, parallelism=3)),
+        (job("a", {ELASTIC: "true"}, **RUNNING), job("a", {ELASTIC: "true"}, **RUNNING, parallelism=9)),
+        (job("a", {ELASTIC: "no"}, **RUNNING), job("a", **RUNNING)),
         # a start with a partial admission has the number of admitted pods
         (job("a", {MIN: "2"}, **HELD), job("a", {MIN: "2"}, **RUNNING, parallelism=2)),
         (job("a", labels={PRIORITY: "b"}, **RUNNING), job("a", labels={PRIORITY: "c"}, **RUNNING)),
