@@ -55,14 +55,16 @@ class SlicePods:
 
     def observe_workload(self, key: str, workload: Json | None) -> Iterator[tuple[_PodName, WatchedPod]]:
         """Record a Workload, and yield the pods that now belong to another slice; None: it was deleted."""
+        old = self._job_of_slice.pop(key, "")
+        self._ages.get(old, {}).pop(key, None)
         job = "" if workload is None or not is_slice(workload) else _job_key(key, workload)
-        for old in {self._job_of_slice.pop(key, ""), job} - {""}:
-            self._ages.setdefault(old, {}).pop(key, None)
         if job and workload is not None:
             self._job_of_slice[key] = job
             if is_true(workload, "QuotaReserved") and not is_true(workload, "Finished"):
-                self._ages[job][key] = str(workload["metadata"].get("creationTimestamp", "")), uid_of(workload)
-        return self._move_pods(job or key)
+                age = str(workload["metadata"].get("creationTimestamp", "")), uid_of(workload)
+                self._ages.setdefault(job, {})[key] = age
+        for each in dict.fromkeys((old, job)):
+            yield from self._move_pods(each)
 
     def _move_pods(self, job: str) -> Iterator[tuple[_PodName, WatchedPod]]:
         ages = self._ages.get(job) or {}
@@ -70,11 +72,10 @@ class SlicePods:
         if not current:
             self._forget(job)
             return
-        if self._current.get(job) == current:
-            return
-        self._current[job] = current
+        previous, self._current[job] = self._current.get(job, ""), current
         for key, pod in self._pods.get(job, {}).items():
-            yield key, self._with_slice(pod, current)
+            if (previous or pod.tracked.workload) != current:
+                yield key, self._with_slice(pod, current)
 
     def _with_slice(self, pod: WatchedPod, current: str) -> WatchedPod:
         if not current or pod.managed is None or pod.tracked.workload == current:

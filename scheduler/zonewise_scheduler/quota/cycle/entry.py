@@ -134,9 +134,13 @@ class Entry:
     def assignment_usage(self) -> Usage:
         """The usage that an admission adds to that of a replaced slice.
 
-        It is empty if the workload has its quota and lacks only its placement.
+        It is empty if the workload has its quota and lacks only its placement. A smaller slice adds nothing, and what
+        it frees is available after the cycle.
         """
-        return {} if self.head.workload.admission is not None else self.assignment.usage
+        if self.head.workload.admission is not None:
+            return {}
+        usage = self.assignment.usage
+        return usage if self.replaced is None else {key: max(0, amount) for key, amount in usage.items()}
 
     @property
     def victims(self) -> list[Workload]:

@@ -363,3 +363,33 @@ def test_stale_assignments_use_no_capacity() -> None:
     snapshot.remove_workload(old)
     assert hosts_of(admit(snapshot, "a", job("new", pods_of(2)))) == {"main": {"two": 1}}
     assert not snapshot.tas_snapshot.fits(old)
+
+
+def test_the_pods_of_a_replaced_slice_stay_on_their_hosts() -> None:
+    """Only the additional pods are placed. A host that is gone has no pods, and fewer pods are truncated."""
+    hosts = [Host(name, "x", 4) for name in ("one", "two", "three")]
+    snapshot = snapshot_of([preempting_queue("q", 12, ("all",))], hosts)
+    other = admit(snapshot, "q", job("other", pods_of(1, 2)))
+    old = admit(snapshot, "q", job("old", pods_of(1, 4)))
+    snapshot.remove_workload(other)
+    before = hosts_of(old)["main"]
+    new = replace(job("new", pods_of(1, 7)), replaces=old.key)
+    grown = admit(snapshot, "q", new)
+    assert all(hosts_of(grown)["main"][host] >= pods for host, pods in before.items())
+    assert sum(hosts_of(grown)["main"].values()) == 7
+    assert list(snapshot.workloads_by_queue["q"]) == [grown.key]
+    shrunk = admit(snapshot, "q", replace(job("newer", pods_of(1, 2)), replaces=grown.key))
+    assert sum(hosts_of(shrunk)["main"].values()) == 2
+    assert hosts_of(shrunk)["main"].keys() <= hosts_of(grown)["main"].keys()
+    full = admit(snapshot, "q", replace(job("newest", pods_of(1, 12)), replaces=shrunk.key))
+    assert hosts_of(full)["main"] == {"one": 4, "two": 4, "three": 4}
+
+
+def test_a_slice_that_requests_a_level_cannot_replace_another() -> None:
+    snapshot = snapshot_of([preempting_queue("q", 9, ("all",))], [Host("one", "x", 9)])
+    old = admit(snapshot, "q", job("old", pods_of(2, request=ONE_HOST)))
+    new = replace(job("new", pods_of(3, request=ONE_HOST)), replaces=old.key)
+    decision = run_one_cycle(snapshot, ("q", new))["new"]
+    assert decision.status == "waiting"
+    assert decision.assignment is not None
+    assert decision.assignment.pod_sets[0].error == "a job that grows can keep no required or preferred level"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.held_pods import INDEX, assigned_workload, held_pod, managed, patched
+from support.held_pods import GATE, INDEX, assigned_workload, held_pod, managed, patched
 from zonewise_scheduler.controller.pods.node_pin import NodePin
 from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungatings, ungate_write
 
@@ -204,3 +204,39 @@ def test_a_patch_keeps_the_requirements_of_a_pod() -> None:
     assert after["spec"]["nodeSelector"] == {"a": "1"}
     required = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert required["nodeSelectorTerms"][0]["matchExpressions"] == [expression]
+
+
+ELASTIC = {"name": "kueue.x-k8s.io/elastic-job"}
+
+
+def slice_of(count: int, **conditions: str) -> Json:
+    """Return an admitted slice without a placement; `conditions`: the statuses of further ones."""
+    workload = assigned_workload({"h1": count})
+    del workload["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"]
+    workload["status"]["conditions"] += [{"type": kind, "status": status} for kind, status in conditions.items()]
+    return workload
+
+
+@pytest.mark.parametrize(("count", "names"), [(1, []), (2, ["b"]), (3, ["b", "c"]), (9, ["b", "c", "d"])])
+def test_as_many_pods_of_an_elastic_job_run_as_its_slice_covers(count: int, names: list[str]) -> None:
+    """Pods that run count first. The names decide, since the Job controller creates all of them at once."""
+    gates = [{"name": "other"}, ELASTIC]
+    pods = [held_pod(name, schedulingGates=gates) for name in ("d", "c", "b")]
+    pods += [running("a", "node-1"), running("z", "node-1", phase="Succeeded")]
+    assert sorted(ungated(slice_of(count), pods)) == names
+    assert ungated(slice_of(count, Evicted="True"), pods) == {}
+
+
+def test_a_terminating_pod_of_an_elastic_job_is_not_ungated() -> None:
+    pod = held_pod("a", schedulingGates=[ELASTIC])
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert list(ungated(slice_of(1), [pod, held_pod("b", schedulingGates=[ELASTIC])])) == ["b"]
+
+
+def test_one_patch_removes_both_gates_of_a_placed_pod() -> None:
+    pod = held_pod("a", index=0, schedulingGates=[GATE, {"name": "other"}, ELASTIC])
+    [ungating] = find_ungatings(assigned_workload({"h1": 1}), [managed(pod)], UngateContext(NODES))
+    assert ungating.pin == NodePin("node-1")
+    after = patched(pod, ungate_write(ungating))
+    assert after["spec"]["schedulingGates"] == [{"name": "other"}]
+    assert managed(after).gates == ungating.pod_after.gates == ("other",)
