@@ -39,6 +39,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
 from zonewise_scheduler.controller.pods.pod_patch import remove_gates, set_pairs, set_value
 from zonewise_scheduler.controller.pods.ranks import RankLabels, read_ranks
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.workloads.admission_checks import pod_set_updates
 from zonewise_scheduler.controller.workloads.conditions import condition_time
 from zonewise_scheduler.controller.workloads.manifest import is_orphaned
 from zonewise_scheduler.controller.workloads.status import may_run
@@ -76,6 +77,8 @@ class Ungating(NamedTuple):
     """What the kubelet is predicted to assign; "": unknown."""
     left_to_kube_scheduler: str = ""
     """Why the controller does not bind the pod as its queue requests; "": no request, or no field prevents it."""
+    annotations: Mapping[str, str] = {}
+    """Annotations that the admission checks of a slice add."""
 
     @property
     def pod_after(self) -> ManagedPod:
@@ -148,7 +151,7 @@ def ungate_write(ungating: Ungating) -> Write:
         PREDICTED_ADMISSION: ungating.predicted_admission,
         LEFT_TO_KUBE_SCHEDULER: ungating.left_to_kube_scheduler,
     }
-    annotations = {name: text for name, text in annotations.items() if text}
+    annotations = {name: text for name, text in annotations.items() if text} | dict(ungating.annotations)
     operations = [
         *set_pairs("/spec/nodeSelector", pod.node_selector, ungating.pin.labels),
         *set_value("/spec/affinity", pod.affinity, ungating.pod_after.affinity),
@@ -171,8 +174,28 @@ def _unplaced_ungatings(workload: Json, pods: Sequence[ManagedPod]) -> list[Unga
         held = [pod for pod in active if ELASTIC_GATE in pod.gates]
         room = (reader.count("count", 1) or 0) - (len(active) - len(held))
         waiting = sorted((pod for pod in held if not pod.terminating), key=lambda pod: pod.name)
-        ungatings += [Ungating(pod, NodePin()) for pod in waiting[: max(0, room)] if TOPOLOGY_GATE not in pod.gates]
+        pin = NodePin(labels=_updates(workload, name, "nodeSelector"))
+        annotations = _updates(workload, name, "annotations")
+        ungatings += [
+            Ungating(pod, pin, annotations=annotations)
+            for pod in waiting[: max(0, room)]
+            if TOPOLOGY_GATE not in pod.gates and _allows(pod, pin.labels)
+        ]
     return ungatings
+
+
+def _updates(workload: Json, pod_set: str, field: str) -> dict[str, str]:
+    """Return what the admission checks of a slice add to pods. Their template has what those of the first slice add."""
+    updates = [update.get(field) or {} for update in pod_set_updates(workload, pod_set)]
+    return {key: value for update in updates for key, value in update.items()}
+
+
+def _allows(pod: ManagedPod, labels: Mapping[str, str]) -> bool:
+    """Return whether labels can be added to the node selector of a pod: the API server lets no other value replace one.
+
+    If not, the pod remains held until the Job controller recreates it (elastic_job_ungater.go podAdmissionCompatible).
+    """
+    return all(pod.node_selector.get(key, value) == value for key, value in labels.items())
 
 
 def _assigned_pod_sets(workload: Json) -> list[_AssignedPodSet]:

@@ -23,13 +23,14 @@ from zonewise_scheduler.controller.pods.pod_names import (
     TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
 )
+from zonewise_scheduler.controller.workloads.admission_checks import pod_set_updates
 from zonewise_scheduler.controller.workloads.noted_admission import note_admission
 from zonewise_scheduler.controller.workloads.slices import first_slice_name, is_slice
 from zonewise_scheduler.quota.api.job_pod_sets import UNCONSTRAINED_ANNOTATION
 from zonewise_scheduler.quota.api.workload_slices import SLICE_NAME_ANNOTATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from zonewise_scheduler.controller.types import Json
 
@@ -76,7 +77,7 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
         spec: Json = flavors[flavor].get("spec") or {}
         _merge(selector, spec.get("nodeLabels") or {}, f"nodeSelector of ResourceFlavor {flavor}")
         tolerations += spec.get("tolerations") or ()
-    for update in _check_updates(workload, name):
+    for update in pod_set_updates(workload, name):
         _merge(labels, update.get("labels") or {}, "labels of an admission check")
         _merge(annotations, update.get("annotations") or {}, "annotations of an admission check")
         _merge(selector, update.get("nodeSelector") or {}, "nodeSelector of an admission check")
@@ -90,12 +91,6 @@ def _queue_labels(workload: Json) -> dict[str, str]:
     cluster_queue = str(workload["status"]["admission"].get("clusterQueue") or "")
     labels = {LOCAL_QUEUE_LABEL: str(workload["spec"].get("queueName") or "")}
     return labels | ({CLUSTER_QUEUE_LABEL: cluster_queue} if _DNS_LABEL.fullmatch(cluster_queue) else {})
-
-
-def _check_updates(workload: Json, pod_set: str) -> Iterator[Json]:
-    for check in workload["status"].get("admissionChecks") or ():
-        if check.get("state") == "Ready":
-            yield from (update for update in check.get("podSetUpdates") or () if update.get("name") == pod_set)
 
 
 def _merge(pairs: dict[str, str], more: Mapping[str, str], source: str) -> None:

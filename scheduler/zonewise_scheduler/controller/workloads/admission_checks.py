@@ -8,7 +8,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.workloads.conditions import api_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.controller.types import Json
 
@@ -18,6 +18,13 @@ READY, PENDING, RETRY, REJECTED = "Ready", "Pending", "Retry", "Rejected"
 def checks_of(workload: Mapping[str, object]) -> list[Json]:
     """Return the states of a Workload's checks; invalid ones are omitted."""
     return [dict(reader.obj) for reader in FieldReader(workload, "", []).child("status").children("admissionChecks")]
+
+
+def pod_set_updates(workload: Json, pod_set: str) -> Iterator[Json]:
+    """Yield what the passed checks of a Workload add to the pods of a pod set."""
+    for check in workload["status"].get("admissionChecks") or ():
+        if check.get("state") == READY:
+            yield from (update for update in check.get("podSetUpdates") or () if update.get("name") == pod_set)
 
 
 def are_all_ready(checks: Iterable[Mapping[str, object]]) -> bool:

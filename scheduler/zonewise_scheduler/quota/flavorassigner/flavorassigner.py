@@ -98,8 +98,8 @@ def _admitted_assignment(workload: Workload) -> Assignment:
 def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
     """Return a workload's requests for each flavor that suits it and has enough potential quota.
 
-    Returns None if a single scan does not decide the assignment: with several podset groups or resource groups, if
-    fewer pods may be admitted, or if the workload replaces a slice, whose usage it gets.
+    Returns None if a single scan does not decide the assignment: with several podset groups or resource groups, or if
+    fewer pods may be admitted. The same applies to a workload that replaces a slice, since it also gets its usage.
     """
     groups, rg_by_resource = _podset_groups(assigner), assigner.queue.rg_by_resource
     shrinks = any(pod_set.min_pods not in {None, pod_set.pods} for pod_set in assigner.workload.pod_sets)

@@ -240,3 +240,17 @@ def test_one_patch_removes_both_gates_of_a_placed_pod() -> None:
     after = patched(pod, ungate_write(ungating))
     assert after["spec"]["schedulingGates"] == [{"name": "other"}]
     assert managed(after).gates == ungating.pod_after.gates == ("other",)
+
+
+def test_new_pods_of_an_elastic_job_get_what_the_checks_of_its_slice_add() -> None:
+    """Of a pod whose node selector has another value, nothing can be replaced: it remains held."""
+    workload = slice_of(3)
+    update = {"name": "main", "nodeSelector": {"rack": "r2"}, "annotations": {"request": "2"}}
+    workload["status"]["admissionChecks"] = [{"name": "c", "state": "Ready", "podSetUpdates": [update]}]
+    pod = held_pod("a", schedulingGates=[ELASTIC], nodeSelector={"os": "linux"})
+    old = held_pod("b", schedulingGates=[ELASTIC], nodeSelector={"rack": "r1"})
+    [ungating] = find_ungatings(workload, [managed(pod), managed(old)], UngateContext(NODES))
+    after = patched(pod, ungate_write(ungating))
+    assert after["spec"]["nodeSelector"] == ungating.pod_after.node_selector == {"os": "linux", "rack": "r2"}
+    assert after["metadata"]["annotations"]["request"] == "2"
+    assert not after["spec"].get("schedulingGates")

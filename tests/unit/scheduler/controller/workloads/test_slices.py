@@ -20,9 +20,9 @@ def workload(name: str, replaces: str = "", *, active: bool = True, **conditions
     return f"ns/{name}", {"metadata": metadata, "spec": {"active": active}, "status": {"conditions": true}}
 
 
-QUOTA: dict[str, str] = {"QuotaReserved": "", "Admitted": ""}
-EVICTED: dict[str, str] = {"Evicted": "Preempted"}
-REPLACED: dict[str, str] = {"Finished": "WorkloadSliceReplaced"}
+QUOTA: Json = {"QuotaReserved": "", "Admitted": ""}
+EVICTED: Json = {"Evicted": "Preempted"}
+REPLACED: Json = {"Finished": "WorkloadSliceReplaced"}
 
 
 @pytest.mark.parametrize(
