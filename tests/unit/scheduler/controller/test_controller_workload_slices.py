@@ -21,6 +21,7 @@ from zonewise_common.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
@@ -321,3 +322,75 @@ def test_a_job_adopted_from_kueue_starts_again_after_an_eviction() -> None:
     cluster.change(key, {"spec": {"active": True}})
     queue.settle()
     assert (cluster.slices(job), cluster.runs(job)) == ([(4, "Admitted")], True)
+
+
+def set_check(cluster: ElasticCluster, workload: Json, state: str) -> None:
+    """Set the state of the only admission check of a Workload, as its controller does."""
+    checks = [{**check, "state": state} for check in workload["status"]["admissionChecks"]]
+    key = ObjectKey(WORKLOADS, "ns", workload["metadata"]["name"])
+    cluster.change(key, {"status": {"admissionChecks": checks}})
+
+
+@pytest.mark.parametrize(("state", "stops"), [("Ready", []), ("Rejected", ["job0"])])
+def test_a_job_runs_on_while_the_checks_of_its_slice_are_pending(state: str, stops: list[str]) -> None:
+    """Its new pods start once the check has passed. If it fails, the job stops, since it has no other quota."""
+    cluster = ElasticCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
+    cluster.add_check("licence")
+    queue, [job] = started(cluster, 3)
+    set_check(cluster, cluster.unfinished(job)[0], "Ready")
+    queue.settle(cluster.sync_jobs)
+    cluster.resize(job, 5)
+    queue.settle(cluster.sync_jobs)
+    queue = live_queue(cluster)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.slices(job), cluster.ungated(job), cluster.stops) == ([(5, "QuotaReserved")], 3, [])
+    set_check(cluster, cluster.unfinished(job)[0], state)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.stops, cluster.ungated(job)) == (stops, 0 if stops else 5)
+
+
+def test_both_slices_follow_the_priority_class_of_their_job() -> None:
+    cluster = ElasticCluster()
+    queue = live_queue(cluster)
+    job = cluster.submit_elastic("job", 5, priority="low")
+    queue.settle(cluster.sync_jobs)
+    cluster.resize(job, 9)
+    queue.settle(cluster.sync_jobs)
+    cluster.change(job, {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}})
+    queue.settle(cluster.sync_jobs)
+    assert [each["spec"]["priority"] for each in cluster.unfinished(job)] == [9, 9]
+
+
+def test_a_preempted_job_stops_and_its_pending_slice_starts_it_again() -> None:
+    cluster, now = ElasticCluster(preemption={"withinClusterQueue": "LowerPriority"}), [NOW]
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: now[0], policy=policy_named("greedy"))
+    job, other = (cluster.submit_elastic(name, size, priority="low") for name, size in (("job", 5), ("other", 3)))
+    queue.settle(cluster.sync_jobs)
+    cluster.resize(job, 8)
+    queue.settle(cluster.sync_jobs)
+    assert cluster.slices(job) == [(5, "Admitted"), (8, "Pending")]
+    now[0] += 3600
+    urgent = cluster.submit_elastic("urgent", 8, priority="high")
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.slices(urgent), cluster.stops) == ([(8, "Admitted")], ["job", "other"])
+    assert (cluster.slices(job), cluster.ungated(job)) == ([(8, "Pending")], 0)
+    for ended in (urgent, other):
+        cluster.delete(ended)
+        for pod in cluster.pods(ended):
+            cluster.delete(pod)
+    queue.settle(cluster.sync_jobs)
+    assert cluster.ungated(job) == 8
+
+
+def test_a_job_whose_pods_wait_for_a_slice_is_ready() -> None:
+    """Pods behind the gate can never become ready, and the limit of readiness must not end the others."""
+    cluster = ElasticCluster()
+    queue, [job, _] = started(cluster, 3, 4)
+    cluster.resize(job, 8)
+    queue.settle(cluster.sync_jobs)
+    cluster.jobs[job].job["status"]["ready"] = 3
+    cluster.change(job, {"status": cluster.jobs[job].job["status"]})
+    queue.settle()
+    current = cluster.unfinished(job)[0]
+    (ready,) = [item["status"] for item in current["status"]["conditions"] if item["type"] == "PodsReady"]
+    assert ready == "True"
