@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
-from zonewise_scheduler.client.job_facts import FINISHED, has_ended, read_job, sorted_jobs, with_row
+from zonewise_scheduler.client.job_facts import (
+    ADMITTED,
+    FINISHED,
+    RESERVED,
+    STOPPING,
+    has_ended,
+    read_job,
+    sorted_jobs,
+    with_row,
+)
 from zonewise_scheduler.client.job_labels import JOB_UID_LABEL, QUEUE_LABEL
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
@@ -145,14 +154,15 @@ class NamedJobs:
     def find(self, reference: str) -> JobFacts | None:
         """Return the job of a name such as "train", "job/train" or "workload/job-train-1a2b3"; None if there is none.
 
-        If several match, as when a Job was created again, unfinished ones come first, then the newest. Also returns
-        None if all of them have finished but a Job without a Workload has not. Raises KubeError.
+        If several match, as when a Job was created again, unfinished ones come first, then the newest. Of an elastic
+        Job that waits for more pods, the Workload of its running pods comes first. Also returns None if all of them
+        have finished but a Job without a Workload has not. Raises KubeError.
         """
         if self._jobs is None:
             self._jobs = self.session.read(WORKLOADS, read_job, scope=self.session.namespace)
         kind, _, name = reference.rpartition("/")
         matching = [job for job in self._jobs if job.has_name(kind, name)]
-        best = max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+        best = max(matching, key=_preference, default=None)
         if best is not None and best.state == FINISHED and self._has_unqueued_job(reference, matching):
             return None
         return best
@@ -165,6 +175,11 @@ class NamedJobs:
     def forget(self) -> None:
         """Discard the list of jobs, which have changed; the next name lists them again."""
         self._jobs = None
+
+
+def _preference(job: JobFacts) -> tuple[bool, bool, float]:
+    has_quota = job.state in {ADMITTED, RESERVED, STOPPING}
+    return job.state != FINISHED, has_quota, job.created_at or 0.0
 
 
 def find_active_job(session: Session, reference: str) -> JobFacts | None:

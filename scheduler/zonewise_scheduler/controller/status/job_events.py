@@ -5,7 +5,7 @@
 | admit, pass checks | QuotaReserved or Admitted | Normal |
 | evict | Preempted, EvictedDueTo and the reason | Normal |
 | reject | AdmissionCheckRejected | Warning |
-| finish | FinishedWorkload | Normal |
+| finish | FinishedWorkload; for a slice also WorkloadSliceReplaced, OutOfSync | Normal |
 | cannot start | FailedToStart | Warning |
 | update the check | AdmissionCheckUpdated | Normal |
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
@@ -37,6 +37,7 @@ from zonewise_scheduler.controller.reconcile.workload import REJECT
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
 from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true, message_of
+from zonewise_scheduler.controller.workloads.slices import OUT_OF_SYNC, REPLACED, is_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -183,6 +184,12 @@ def _eviction(obj: Json) -> JobEvent | None:
     return JobEvent(f"EvictedDueTo{evicted.get('reason', '')}", str(evicted.get("message", "")))
 
 
+def _end_reason(obj: Json) -> str:
+    """Return the reason of the Event about a Workload that has ended. Not every end of a slice is that of its job."""
+    reason = str((find_condition(obj, "Finished") or {}).get("reason"))
+    return reason if is_slice(obj) and reason in {REPLACED, OUT_OF_SYNC} else "FinishedWorkload"
+
+
 def _check_states(obj: Json) -> str:
     """Return a text such as "capacity: Ready (nodes are there); licence: Pending"."""
     parts = (
@@ -198,7 +205,7 @@ _EVENTS: Mapping[str, Callable[[Json], JobEvent | None]] = {
     "evict": _eviction,
     REJECT: lambda obj: JobEvent("AdmissionCheckRejected", message_of(obj, "DeactivationTarget"), True),
     EXPLAIN_PURPOSE: lambda obj: JobEvent("Pending", message_of(obj, "QuotaReserved")),
-    "finish": lambda obj: JobEvent("FinishedWorkload", message_of(obj, "Finished")),
+    "finish": lambda obj: JobEvent(_end_reason(obj), message_of(obj, "Finished")),
     CHECK_UPDATED: lambda obj: JobEvent("AdmissionCheckUpdated", _check_states(obj)),
     "cannot start": lambda obj: JobEvent("FailedToStart", message_of(obj, "Finished"), True),
 }

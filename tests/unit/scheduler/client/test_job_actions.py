@@ -121,6 +121,18 @@ def test_hold(conditions: tuple[str, ...], active: bool, requeue: bool, done: bo
     assert (result.done, result.message) == (done, message)
 
 
+def test_a_growing_job_is_held_by_the_workload_of_its_running_pods() -> None:
+    """The newer one waits for more pods. Once it had started the job, that would not be held."""
+    names = {"old": "2026-01-01T00:00:00Z", "new": "2026-01-02T00:00:00Z"}
+    old, new = (workload("a", *conditions) for conditions in (("QuotaReserved", "Admitted"), ()))
+    for obj, (name, created) in zip((old, new), names.items(), strict=True):
+        obj["metadata"] |= {"name": name, "creationTimestamp": created}
+    for workloads in ((old, new), (new, old)):
+        cluster = FakeCluster(*workloads)
+        assert hold(cluster.named, "a", requeue=True).done
+        assert [name for name, _ in cluster.patches] == ["old"]
+
+
 def test_release() -> None:
     cluster = FakeCluster(workload("a", active=False), workload("b"), workload("c", "Finished"))
     assert release(cluster.named, "a").message == "Job ns/a is released"

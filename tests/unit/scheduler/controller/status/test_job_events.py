@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
+from support.elastic_cluster import ElasticCluster
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from zonewise_common.kube.resources import JOBS, PODS, WORKLOADS
@@ -55,6 +57,20 @@ def test_a_job_is_admitted_and_ends() -> None:
     assert (job, reason) == ("j", "Admitted")
     assert message.startswith("by ClusterQueue q, with flavor f; waited for ")
     assert end == ("j", "FinishedWorkload", "done")
+
+
+def test_a_job_that_grows_and_shrinks_has_not_ended() -> None:
+    cluster = ElasticCluster()
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
+    job = cluster.submit_elastic("j", 2)
+    for size in (2, 4, 9, 4):
+        cluster.resize(job, size)
+        queue.settle(cluster.sync_jobs)
+    cluster.complete(job)
+    queue.settle(cluster.sync_jobs)
+    outcomes = zip(queue.writes, queue.outcomes, strict=True)
+    reasons = [event.reason for event in itertools.starmap(workload_event, outcomes) if event is not None]
+    assert reasons == ["Admitted", "Admitted", "WorkloadSliceReplaced", "OutOfSync", "FinishedWorkload"]
 
 
 def test_a_preemption_is_reported_to_its_victim() -> None:
