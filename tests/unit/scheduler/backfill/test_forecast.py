@@ -410,3 +410,14 @@ def test_in_a_cohort_samples_are_nearly_exact(policy: BackfillPolicy) -> None:
     assert len(known) > 300
     assert sum(sampled.error == 0 for sampled in samples) >= 0.8 * len(samples)
     assert sum(sampled.error for sampled in known) <= 0.08 * sum(sampled.wait for sampled in known)
+
+
+@pytest.mark.parametrize("policy", ["greedy", "easy", DEFAULT_POLICY])
+def test_a_slice_starts_once_there_is_quota_for_its_additional_pods(policy: str) -> None:
+    """The slice that it replaces runs until then, and has no end of its own afterwards."""
+    planner = state_after(submission("old", 3, 500), submission("other", 4, 50), policy=policy)
+    new = replace(submission("new", 7, 500, at=1).workload, replaces="/old")
+    events.submit(planner, new, "q")
+    events.submit(planner, submission("last", 2, 10, at=2).workload, "q")
+    schedule(planner, 2)
+    assert starts_by_key(planner, 2) == {"/new": {50}, "/last": {550}}
