@@ -64,8 +64,8 @@ class ElasticCluster(PlacedCluster):
         return [each for each in self.workloads_of(job) if state_of(each) != "Finished"]
 
     def workloads_of(self, job: ObjectKey) -> list[Json]:
-        workloads = self.workloads()
-        return [each for each in workloads if each["metadata"]["ownerReferences"][0]["name"] == job.name]
+        owners = [(each, each["metadata"].get("ownerReferences") or ()) for each in self.workloads()]
+        return [each for each, references in owners if any(owner["name"] == job.name for owner in references)]
 
     def sync_jobs(self) -> bool:
         """Run one step of the Job controller: Jobs that run have as many pods as their parallelism."""

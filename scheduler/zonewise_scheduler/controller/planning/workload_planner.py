@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_scheduler.controller.cluster_cache import uid_of
+from zonewise_scheduler.controller.cluster_cache import uid_of, workload_owner_uid
 from zonewise_scheduler.controller.jobs.job_fields import annotations_of
 from zonewise_scheduler.controller.planning.eviction_messages import preemption_message
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent, intents_of
@@ -29,7 +29,7 @@ from zonewise_scheduler.quota.api.pod_defaults import (
     check_pods,
     with_pod_defaults,
 )
-from zonewise_scheduler.quota.api.workload_slices import replaced_key
+from zonewise_scheduler.quota.api.workload_slices import REPLACEMENT_ANNOTATION, replaced_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -188,10 +188,26 @@ class WorkloadPlanner:
         self._note_placement(key)
         self._pass_due_at = -inf
 
+    def _without_replacement(self, key: str, obj: Json) -> Json:
+        """Return a Workload that replaces no other one, unless both belong to the same job."""
+        if all(self._have_same_job(key, other) for other in self._replaced.targets(key)):
+            return obj
+        annotations = {name: text for name, text in annotations_of(obj).items() if name != REPLACEMENT_ANNOTATION}
+        return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
+
     def _is_replaced(self, key: str) -> bool:
-        """Return whether another slice of an elastic job has its quota in place of this one, or is about to get it."""
+        """Return whether another slice of its job has its quota in place of this one, or is about to get it."""
         running = self.feed.state.running
-        return any(new in running or _uses_quota(self._workloads.get(new)) for new in self._replaced.sources(key))
+        return any(
+            (new in running or _uses_quota(self._workloads.get(new))) and self._have_same_job(new, key)
+            for new in self._replaced.sources(key)
+        )
+
+    def _have_same_job(self, key: str, other: str) -> bool:
+        """Return whether one job owns two Workloads. Only then may one get the quota of the other."""
+        pair = self._workloads.get(key), self._workloads.get(other)
+        owners = {"" if obj is None else workload_owner_uid(obj) for obj in pair}
+        return len(owners) == 1 and "" not in owners
 
     def _remove(self, key: str) -> None:
         remove_workload(self.feed, key)
@@ -202,6 +218,7 @@ class WorkloadPlanner:
         """Return a Workload as its pods will be; None: it has ended. Raise FieldError if its pods would be rejected."""
         if obj is None or is_true(obj, "Finished"):
             return None
+        obj = self._without_replacement(key, obj)
         completed = with_pod_defaults(obj, self._known_defaults)
         if not has_quota(obj) and key not in self.feed.state.running:
             counts_devices = self.feed.state.settings.resources.counts_devices

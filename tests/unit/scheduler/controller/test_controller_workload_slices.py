@@ -394,3 +394,20 @@ def test_a_job_whose_pods_wait_for_a_slice_is_ready() -> None:
     current = cluster.unfinished(job)[0]
     (ready,) = [item["status"] for item in current["status"]["conditions"] if item["type"] == "PodsReady"]
     assert ready == "True"
+
+
+def test_a_workload_cannot_take_the_quota_of_a_job_to_which_it_does_not_belong() -> None:
+    """It names a running slice. Both count, so it waits until the job has ended."""
+    cluster = ElasticCluster()
+    queue, [job] = started(cluster, 6)
+    victim = cluster.unfinished(job)[0]
+    metadata = {"annotations": {REPLACES: f"ns/{victim['metadata']['name']}"}}
+    spec = {"queueName": "l", "podSets": victim["spec"]["podSets"]}
+    thief = cluster.create(WORKLOADS, "ns", "thief", metadata=metadata, spec=spec)
+    for each in (queue, live_queue(cluster)):
+        each.settle(cluster.sync_jobs)
+        assert (state_of(cluster.get(thief)), cluster.slices(job)) == ("Pending", [(6, "Admitted")])
+        assert used_cpus(each) == 6
+    cluster.complete(job)
+    queue.settle(cluster.sync_jobs)
+    assert state_of(cluster.get(thief)) == "Admitted"
