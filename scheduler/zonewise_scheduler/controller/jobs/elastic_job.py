@@ -19,7 +19,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION
-from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION, ELASTIC_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +29,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 
+def is_sliced(adapter: JobAdapter, job: Json) -> bool:
+    """Return whether a job gets a second Workload if it grows (workloadslicing.go Enabled, workloads/slices.py).
+
+    A job that may start with fewer pods does not, nor does one that was started without the gate for additional pods.
+    Of other kinds, no job does yet.
+    """
+    if adapter.resource != JOBS or annotation_of(job, ELASTIC_ANNOTATION) != "true":
+        return False
+    spec = FieldReader(job, "", []).child("spec")
+    gates = spec.child("template").child("spec").children("schedulingGates")
+    is_gated = spec.flag("suspend", default=False) or any(gate.text("name") == ELASTIC_GATE for gate in gates)
+    return is_gated and not annotation_of(job, MIN_PARALLELISM_ANNOTATION)
+
+
 def is_elastic(adapter: JobAdapter, job: Json) -> bool:
-    """Return whether a job may change its number of pods while it runs, without slices (workloads/slices.py).
+    """Return whether a job without slices may change its number of pods while it runs.
 
     Partial admission excludes this.
     """
-    if adapter.resource != JOBS or annotation_of(job, MIN_PARALLELISM_ANNOTATION):
-        return False
-    if annotation_of(job, ELASTIC_ANNOTATION) == "true":
+    if adapter.resource != JOBS or annotation_of(job, MIN_PARALLELISM_ANNOTATION) or is_sliced(adapter, job):
         return False
     spec = FieldReader(job, "", []).child("spec")
     is_indexed = spec.text("completionMode") == "Indexed"

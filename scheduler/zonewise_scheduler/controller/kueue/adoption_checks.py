@@ -13,6 +13,7 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
+from zonewise_scheduler.controller.jobs.elastic_job import is_sliced
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.managed_owner import has_queued_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
@@ -20,13 +21,12 @@ from zonewise_scheduler.controller.managed_namespaces import is_managed
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
 from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
-from zonewise_scheduler.controller.pods.pod_names import ELASTIC_GATE
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.equivalence import matches
-from zonewise_scheduler.controller.workloads.slices import find_slices, is_sliced
+from zonewise_scheduler.controller.workloads.slices import find_slices
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
-from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION, ELASTIC_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.cluster_cache import uid_of, workload_owner_uid
+from zonewise_scheduler.controller.jobs.elastic_job import is_sliced
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
-from zonewise_scheduler.controller.workloads.slices import is_sliced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_GATE
+
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 """The scheduling gate that holds a pod until it is pinned to its domain."""
-ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
-"""The scheduling gate that holds a pod of an elastic job until a slice has quota for it."""
 PLACEMENT_GATES = (TOPOLOGY_GATE, ELASTIC_GATE)
 """The gates that ungating removes."""
 POD_SET_LABEL = "kueue.x-k8s.io/podset"

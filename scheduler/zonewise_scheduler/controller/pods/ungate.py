@@ -30,7 +30,6 @@ from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.domains import DomainAssigner
 from zonewise_scheduler.controller.pods.node_pin import NodePin
 from zonewise_scheduler.controller.pods.pod_names import (
-    ELASTIC_GATE,
     PLACEMENT_GATES,
     POD_INDEX_LABEL,
     TOPOLOGY_GATE,
@@ -44,6 +43,7 @@ from zonewise_scheduler.controller.workloads.conditions import condition_time
 from zonewise_scheduler.controller.workloads.manifest import is_orphaned
 from zonewise_scheduler.controller.workloads.status import may_run
 from zonewise_scheduler.quota.api.job_pod_sets import PodIndexes
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_GATE
 from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 

@@ -45,7 +45,7 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.controller.cluster_cache import object_version, owner_uid, uid_of
 from zonewise_scheduler.controller.jobs.batch_job import is_stopping
-from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, surplus_pods
+from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, is_sliced, surplus_pods
 from zonewise_scheduler.controller.jobs.injected import (
     INJECTED_ANNOTATION,
     injected_annotation,
@@ -84,7 +84,7 @@ from zonewise_scheduler.controller.workloads.prebuilt import (
 )
 from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
 from zonewise_scheduler.controller.workloads.shrunk_placement import shrink_placement
-from zonewise_scheduler.controller.workloads.slices import find_slices, is_sliced, slice_annotations
+from zonewise_scheduler.controller.workloads.slices import find_slices, slice_annotations
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,

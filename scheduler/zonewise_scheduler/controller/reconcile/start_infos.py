@@ -16,7 +16,6 @@ from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConfli
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_ANNOTATION,
     CLUSTER_QUEUE_LABEL,
-    ELASTIC_GATE,
     LOCAL_QUEUE_LABEL,
     POD_SET_LABEL,
     TAS_LABEL,
@@ -27,7 +26,7 @@ from zonewise_scheduler.controller.workloads.admission_checks import pod_set_upd
 from zonewise_scheduler.controller.workloads.noted_admission import note_admission
 from zonewise_scheduler.controller.workloads.slices import first_slice_name, is_slice
 from zonewise_scheduler.quota.api.job_pod_sets import UNCONSTRAINED_ANNOTATION
-from zonewise_scheduler.quota.api.workload_slices import SLICE_NAME_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_GATE, SLICE_NAME_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

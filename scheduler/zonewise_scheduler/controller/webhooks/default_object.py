@@ -17,7 +17,6 @@ from zonewise_scheduler.controller.planning.configuration import DEFAULT_QUEUE
 from zonewise_scheduler.controller.pods.pod_group import is_pod_of_set
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_GATE,
-    ELASTIC_GATE,
     GROUP_POD_INDEX_ANNOTATION,
     GROUP_POD_INDEX_LABEL,
     MANAGED_LABEL,
@@ -38,7 +37,7 @@ from zonewise_scheduler.controller.webhooks.rules import (
 )
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS_LABEL
-from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION
+from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION, ELASTIC_GATE
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json

@@ -20,9 +20,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise_common.k8s.fields import FieldError, FieldReader, milli_quantity, object_in
-from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, surplus_pods
+from zonewise_scheduler.controller.jobs.elastic_job import is_elastic, is_sliced, surplus_pods
 from zonewise_scheduler.controller.workloads.conditions import is_true
-from zonewise_scheduler.controller.workloads.slices import is_sliced
 from zonewise_scheduler.controller.workloads.status import EVICTED, QUOTA_RESERVED
 from zonewise_scheduler.quota.api.declared_walltime import read_max_execution_time
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
@@ -57,7 +56,7 @@ def matches(workload: Json, adapter: JobAdapter, job: Json, *, is_prebuilt: bool
         pod_set.pods in _expected_counts(original, admitted, is_held=is_held)
         for pod_set, original in zip(pod_sets, originals, strict=True)
     )
-    has_counts = has_counts or is_sliced(adapter, job)
+    has_counts = has_counts or (not is_prebuilt and is_sliced(adapter, job))
     reclaimable = _reclaimable_counts(workload)
     if (reclaimable or not has_counts) and is_elastic(adapter, job):
         has_counts = (not has_quota) or (

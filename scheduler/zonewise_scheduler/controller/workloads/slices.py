@@ -17,13 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.cluster_cache import uid_of
-from zonewise_scheduler.controller.jobs.job_fields import annotation_of, annotations_of
+from zonewise_scheduler.controller.jobs.job_fields import annotations_of
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
-from zonewise_scheduler.controller.workloads.prebuilt import prebuilt_workload_name
 from zonewise_scheduler.controller.workloads.status import EVICTED, FINISHED, QUOTA_RESERVED
-from zonewise_scheduler.quota.api.job_pod_sets import MIN_PARALLELISM_ANNOTATION
 from zonewise_scheduler.quota.api.workload_slices import (
     ELASTIC_ANNOTATION,
     REPLACEMENT_ANNOTATION,
@@ -33,7 +30,6 @@ from zonewise_scheduler.quota.api.workload_slices import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.types import Json
 
 REPLACED = "WorkloadSliceReplaced"
@@ -52,19 +48,6 @@ class Slices(NamedTuple):
     """The slice that waits to replace the current one."""
     surplus: tuple[Slice, ...] = ()
     """Slices to finish."""
-
-
-def is_sliced(adapter: JobAdapter, job: Json) -> bool:
-    """Return whether a job gets a second Workload if it grows (workloadslicing.go Enabled).
-
-    Jobs that may start with fewer pods, or that name their Workload, do not. Of other kinds, no job does yet.
-    """
-    return (
-        adapter.resource == JOBS
-        and annotation_of(job, ELASTIC_ANNOTATION) == "true"
-        and not annotation_of(job, MIN_PARALLELISM_ANNOTATION)
-        and not prebuilt_workload_name(job)
-    )
 
 
 def is_slice(workload: Mapping[str, object]) -> bool:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
-"""Marks an elastic job and its Workloads if it is "true". The gate of its pods has the same name."""
+"""Marks an elastic job and its Workloads if it is "true"."""
+ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
+"""The scheduling gate that holds a pod of an elastic job until a slice has quota for it."""
 REPLACEMENT_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 """Key of the slice that a slice replaces."""
 SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"

@@ -411,3 +411,21 @@ def test_a_workload_cannot_take_the_quota_of_a_job_to_which_it_does_not_belong()
     cluster.complete(job)
     queue.settle(cluster.sync_jobs)
     assert state_of(cluster.get(thief)) == "Admitted"
+
+
+def test_a_job_that_was_started_without_the_gate_has_no_slices() -> None:
+    """An earlier version started it. Its new pods would run at once, so it is stopped if it grows."""
+    cluster = ElasticCluster()
+    queue = live_queue(cluster)
+    job = cluster.submit("job", 1, pods=3)
+    cluster.change(job, {"spec": {"completionMode": "Indexed"}})
+    queue.settle(cluster.sync_jobs)
+    cluster.change(job, {"metadata": {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}})
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.slices(job), cluster.stops) == ([(3, "Admitted")], [])
+    cluster.resize(job, 5)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.stops, cluster.slices(job), cluster.ungated(job)) == (["job"], [(5, "Admitted")], 5)
+    cluster.resize(job, 6)
+    queue.settle(cluster.sync_jobs)
+    assert (cluster.stops, cluster.slices(job), cluster.ungated(job)) == (["job"], [(6, "Admitted")], 6)
