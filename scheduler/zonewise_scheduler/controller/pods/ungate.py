@@ -186,7 +186,7 @@ def _unplaced_ungatings(workload: Json, pods: Sequence[ManagedPod]) -> list[Unga
 
 def _updates(workload: Json, pod_set: str, field: str) -> dict[str, str]:
     """Return what the admission checks of a slice add to pods. Their template has what those of the first slice add."""
-    updates = [update.get(field) or {} for update in pod_set_updates(workload, pod_set)]
+    updates: list[Json] = [update.get(field) or {} for update in pod_set_updates(workload, pod_set)]
     return {key: value for update in updates for key, value in update.items()}
 
 

@@ -182,7 +182,7 @@ def test_a_job_of_another_kind_with_the_gate_of_an_elastic_job_is_an_obstacle(is
     elastic = "kueue.x-k8s.io/elastic-job"
     template: Json = {"spec": {"containers": [], "schedulingGates": [{"name": elastic}]}}
     metadata: Json = {"namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": "q"}, "annotations": {elastic: "true"}}
-    spec = {"suspend": is_suspended, "headGroupSpec": {"template": template}, "workerGroupSpecs": []}
+    spec: Json = {"suspend": is_suspended, "headGroupSpec": {"template": template}, "workerGroupSpecs": []}
     cluster: Json = {"metadata": {"name": "r", **metadata}, "spec": spec}
     job: Json = {"metadata": {"name": "j", **metadata}, "spec": {"suspend": True, "template": template}}
     [obstacle, *_] = obstacles(clusters=[cluster], jobs=[job])
