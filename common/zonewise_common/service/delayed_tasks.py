@@ -59,27 +59,22 @@ class DelayedTasks(Generic[T]):
             self._condition.notify()
 
     def _run(self) -> None:
-        task = self._next()
-        while task is not None:
+        while (task := self._next()) is not None:
             begin = time.monotonic()
             self._work(task)
-            parked = self._parked_after(task, begin)
-            task = self._next() if parked is None else parked
-
-    def _parked_after(self, task: T, begin: float) -> T | None:
-        """Return a parked task to run after one that has ended; None: there is none, or the threads stop."""
-        if self._shares is None:
-            return None
-        with self._condition:
-            now = time.monotonic()
-            parked = self._shares.end(task, now - begin, now)
-            return None if self._stopping else parked
+            if self._shares is not None:
+                with self._condition:
+                    now = time.monotonic()
+                    self._shares.end(task, now - begin, now)
 
     def _next(self) -> T | None:
-        """Wait for a task that is due; return None to stop."""
+        """Wait for a task that is due and has a share of the threads; return None to stop."""
         with self._condition:
             while not self._stopping:
                 now = time.monotonic()
+                parked = None if self._shares is None else self._released(self._shares, now)
+                if parked is not None:
+                    return parked
                 wait = self._tasks[0][0] - now if self._tasks else None
                 if wait is None or wait > 0:
                     self._condition.wait(wait)
@@ -88,3 +83,11 @@ class DelayedTasks(Generic[T]):
                 if self._shares is None or self._shares.begin(task, now):
                     return task
             return None
+
+    def _released(self, shares: ThreadShares[T], now: float) -> T | None:
+        """Return a parked task that this thread runs. Another thread is woken if a further task can run."""
+        task = shares.release(now)
+        is_due = bool(self._tasks) and self._tasks[0][0] <= now
+        if task is not None and (is_due or shares.has_parked(now)):
+            self._condition.notify()
+        return task

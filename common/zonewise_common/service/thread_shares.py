@@ -3,15 +3,21 @@
 An admission webhook of one namespace that hangs keeps each request there for up to its timeout, which is 10 s by
 default. Without shares, such requests soon occupy all threads.
 
-1. The tasks of one group occupy at most half of the threads.
-2. The tasks of all slow groups together occupy at most half of the threads. A group is slow for SLOW_MEMORY after one
-   of its tasks has taken longer than SLOW.
+1. A group runs one task at a time until one of its tasks has ended. A group is forgotten after MEMORY.
+2. A known group begins another task only while it runs fewer tasks than threads are free. Alone, it occupies half of
+   the threads, and each further group occupies about half of the rest.
+3. The tasks of all slow groups together occupy at most half of the threads. A group is slow for MEMORY after one of its
+   tasks has taken longer than SLOW.
 
-Tasks without a share are parked, and the end of another task releases them. Invariant: while a task is parked, at least
-one is running, so none remains parked.
+A group without running tasks therefore begins at once if a thread is free and the group is not slow. Threads remain
+free for it if all tasks of fewer unknown groups than threads hang. They also do if all tasks of four known groups hang.
 
-1. A task is parked because a limit is reached, or because tasks of its group are. A limit is at least one running task.
-2. If the last running task ends, no limit is reached, so its end releases a parked task.
+Tasks without a share are parked. Invariant: while a task is parked, at least one is running, so none remains parked.
+
+1. A task is parked because tasks of its group or of slow groups run, or because tasks of its group are parked.
+2. Once the last running task has ended, no rule holds a group, so release() returns a parked task.
+
+Source of rule 2: A. K. Choudhury, E. L. Hahne, Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ T = TypeVar("T")
 
 SLOW = 1.0
 """Seconds. An API server responds within milliseconds, unless an admission webhook delays it."""
-SLOW_MEMORY = 60.0
+MEMORY = 60.0
 """Seconds, which exceeds the longest timeout of a webhook (30 s) and the backoff of a repeated request."""
 
 
@@ -34,14 +40,15 @@ class ThreadShares(Generic[T]):
     """The running and the parked tasks by group. Times are in seconds, from one monotonic clock."""
 
     def __init__(self, threads: int, group: Callable[[T], str]) -> None:
-        self._share = max(1, threads // 2)
+        self._threads = threads
         self._group = group
         self._running: Counter[str] = Counter()
         self._parked: dict[str, deque[T]] = {}
-        self._slow_until: dict[str, float] = {}
+        self._ended = _RecentNames()
+        self._slow = _RecentNames()
 
     def begin(self, task: T, now: float) -> bool:
-        """Return whether a task may run now. If not, it is parked, and end() returns it later."""
+        """Return whether a task may run now, on a free thread. If not, it is parked, and release() returns it later."""
         group = self._group(task)
         if group in self._parked or not self._has_room(group, now):
             self._parked.setdefault(group, deque()).append(task)
@@ -49,21 +56,24 @@ class ThreadShares(Generic[T]):
         self._running[group] += 1
         return True
 
-    def end(self, task: T, seconds: float, now: float) -> T | None:
-        """Record that a task has ended after some seconds. Return a parked task that begins now; None: there is none.
-
-        The groups take turns.
-        """
+    def end(self, task: T, seconds: float, now: float) -> None:
+        """Record that a task has ended after some seconds."""
         group = self._group(task)
         self._running[group] -= 1
         self._running += Counter()  # drops the groups without running tasks
+        self._ended.add(group, now)
         if seconds > SLOW:
-            self._slow_until = {name: until for name, until in self._slow_until.items() if until > now}
-            self._slow_until[group] = now + SLOW_MEMORY
-        released = next((name for name in self._parked if self._has_room(name, now)), None)
-        return None if released is None else self._release(released)
+            self._slow.add(group, now)
 
-    def _release(self, group: str) -> T:
+    def has_parked(self, now: float) -> bool:
+        """Return whether a parked task may run now, if a thread is free."""
+        return self._releasable(now) is not None
+
+    def release(self, now: float) -> T | None:
+        """Return a parked task that runs now, on a free thread; None: there is none. The groups take turns."""
+        group = self._releasable(now)
+        if group is None:
+            return None
         tasks = self._parked.pop(group)
         task = tasks.popleft()
         if tasks:
@@ -71,12 +81,32 @@ class ThreadShares(Generic[T]):
         self._running[group] += 1
         return task
 
-    def _has_room(self, group: str, now: float) -> bool:
-        if self._running[group] >= self._share:
-            return False
-        if not self._is_slow(group, now):
-            return True
-        return sum(count for name, count in self._running.items() if self._is_slow(name, now)) < self._share
+    def _releasable(self, now: float) -> str | None:
+        return next((name for name in self._parked if self._has_room(name, now)), None)
 
-    def _is_slow(self, group: str, now: float) -> bool:
-        return self._slow_until.get(group, now) > now
+    def _has_room(self, group: str, now: float) -> bool:
+        running = self._running[group]
+        if running and not self._ended.has(group, now):
+            return False
+        if running >= self._threads - self._running.total():
+            return False
+        return not self._slow.has(group, now) or self._slow_total(now) < max(1, self._threads // 2)
+
+    def _slow_total(self, now: float) -> int:
+        return sum(count for name, count in self._running.items() if self._slow.has(name, now))
+
+
+class _RecentNames:
+    """The names that were added in the last MEMORY seconds."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}  # ordered by time
+
+    def add(self, name: str, now: float) -> None:
+        self._until.pop(name, None)
+        self._until[name] = now + MEMORY
+        while self._until[oldest := next(iter(self._until))] <= now:
+            del self._until[oldest]
+
+    def has(self, name: str, now: float) -> bool:
+        return self._until.get(name, now) > now

@@ -76,3 +76,36 @@ def test_a_group_that_hangs_leaves_threads_to_others_and_all_of_its_tasks_are_ru
         assert done.get(timeout=PATIENCE) == "other"
         release.set()
         assert [done.get(timeout=PATIENCE) for _ in range(20)] == ["hangs"] * 20
+
+
+def test_groups_that_hang_for_the_first_time_leave_threads_to_others() -> None:
+    release = threading.Event()
+    done: queue.Queue[str] = queue.Queue()
+
+    def work(task: str) -> None:
+        if task != "other":
+            release.wait(PATIENCE)
+        done.put(task)
+
+    with DelayedTasks(work, threads=16, name="test", group=lambda task: task) as tasks:
+        for task in [*(["a", "b", "c"] * 300), "other"]:
+            tasks.submit(task)
+        assert done.get(timeout=PATIENCE) == "other"
+        release.set()
+        assert sorted(done.get(timeout=PATIENCE) for _ in range(900)) == ["a"] * 300 + ["b"] * 300 + ["c"] * 300
+
+
+def test_a_group_gets_its_threads_once_a_task_has_ended() -> None:
+    together = threading.Barrier(3)
+    tried: queue.Queue[int] = queue.Queue()
+
+    def work(task: int) -> None:
+        tried.put(task)
+        if task:
+            together.wait(PATIENCE)
+
+    with DelayedTasks(work, threads=4, name="test", group=lambda _task: "a") as tasks:
+        for task in range(3):
+            tasks.submit(task)
+        together.wait(PATIENCE)
+    assert tried.qsize() == 3
