@@ -10,6 +10,7 @@ import msgspec
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.service.handlers import Request, Response, text_response
+from zonewise_scheduler.extender.binding_slots import BindingSlots
 from zonewise_scheduler.extender.types import (
     CandidateNodes,
     ExtenderArgs,
@@ -73,6 +74,7 @@ class ExtenderHandler:
     def __init__(self, verbs: Extender, metrics: ExtenderMetrics, *, bind: bool) -> None:
         self._metrics = metrics
         self._verbs = verbs
+        self._slots = BindingSlots()
         self._paths: dict[str, Callable[[bytes], object]] = {
             "/filter": self._filter, "/prioritize": self._prioritize, "/preempt": self._preempt,
         }  # fmt: skip
@@ -125,7 +127,8 @@ class ExtenderHandler:
     def _bind(self, body: bytes) -> ExtenderBindingResult:
         binding = _BINDING.decode(body)
         try:
-            self._verbs.bind(binding)
+            with self._slots.slot(binding.namespace):
+                self._verbs.bind(binding)
         except Exception as error:  # noqa: BLE001 -- kube-scheduler must learn that the pod is not bound
             log.warning("pod=%s/%s node=%s not bound: %s", binding.namespace, binding.name, binding.node, error)
             return ExtenderBindingResult(f"zonewise: {error}")
