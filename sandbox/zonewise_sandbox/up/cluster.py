@@ -21,7 +21,7 @@ from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
 from zonewise_sandbox.up.cluster_clock import ClusterClock
 from zonewise_sandbox.up.node_agents import NodeAgents, SimulatedNode
-from zonewise_sandbox.up.ports import listens, port_in_use, reserved_port
+from zonewise_sandbox.up.ports import PortsInUse, listens, reserve_ports, reserved_port
 from zonewise_sandbox.up.program_threads import ProgramThread, readiness_problem
 from zonewise_sandbox.up.scheduler import PodScheduler
 from zonewise_sandbox.up.shipped_objects import (
@@ -111,10 +111,10 @@ def open_cluster(
     with ExitStack() as stack:
         webhook_port, extender_port = (stack.enter_context(reserved_port()) for _ in range(2))
         try:
-            status_port = stack.enter_context(reserved_port(options.status_port))
-        except OSError as error:
-            raise ClusterError(port_in_use(options.status_port, "--status-port")) from error
-        server = _open_server(options, clock, webhook_port, status_port)
+            port, status_port = reserve_ports(stack, {"--port": options.port, "--status-port": options.status_port})
+        except PortsInUse as error:
+            raise ClusterError(str(error)) from error
+        server = _open_server(port, clock, webhook_port, status_port)
         stack.callback(server.close)
         count = len(options.nodes.nodes)
         progress(f"{count} nodes, their kubelets and agents")
@@ -155,17 +155,14 @@ def _wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ..
             raise ClusterStopped
 
 
-def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int, status_port: int) -> ApiServer:
+def _open_server(port: int, clock: ClusterClock, webhook_port: int, status_port: int) -> ApiServer:
     def resolve(_namespace: str, _name: str, _port: int) -> tuple[str, int]:
         return "127.0.0.1", webhook_port
 
     def services(namespace: str, name: str, _port: str) -> tuple[str, int] | None:
         return ("127.0.0.1", status_port) if (namespace, name) == (NAMESPACE, CONTROLLER) else None
 
-    try:
-        return ApiServer(options.port, crds=definitions(), resolve=resolve, services=services, clock=clock)
-    except OSError as error:
-        raise ClusterError(port_in_use(options.port, "--port")) from error
+    return ApiServer(port, crds=definitions(), resolve=resolve, services=services, clock=clock)
 
 
 def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop: threading.Event) -> None:

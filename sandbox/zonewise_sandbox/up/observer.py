@@ -11,7 +11,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import ConfigError, KubeError
 from zonewise_common.kube.resources import NODES
 from zonewise_common.service.clock import monotonic_clock
-from zonewise_sandbox.up.ports import port_in_use, reserved_port
+from zonewise_sandbox.up.ports import PortsInUse, reserve_ports
 from zonewise_sandbox.up.program_threads import ProgramThread, readiness_problem
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.settings import ControllerSettings
@@ -55,9 +55,9 @@ def open_observer(
         raise ObserverError(str(error)) from error
     with ExitStack() as stack:
         try:
-            status_port = stack.enter_context(reserved_port(port))
-        except OSError as error:
-            raise ObserverError(port_in_use(port, "--status-port")) from error
+            [status_port] = reserve_ports(stack, {"--status-port": port})
+        except PortsInUse as error:
+            raise ObserverError(str(error)) from error
         client = stack.enter_context(closing(Client(config)))
         settings = ControllerSettings(metrics_listen=f"127.0.0.1:{status_port}", kueue_lease="", leader_election=False)
         _check(client)

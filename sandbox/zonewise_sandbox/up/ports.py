@@ -7,7 +7,8 @@ import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
+    from contextlib import ExitStack
 
 
 @contextlib.contextmanager
@@ -32,9 +33,30 @@ def listens(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def port_in_use(port: int, flag: str) -> str:
-    """Return the error message for a port on which another program listens, with the flag that selects another port."""
-    return (
-        f"port {port} is in use: stop the program that listens there, or choose another port with {flag} (0: any free "
-        "one)"
-    )
+def reserve_ports(stack: ExitStack, ports: Mapping[str, int]) -> tuple[int, ...]:
+    """Reserve ports until the stack closes; `ports`: by the flag that selects each of them.
+
+    Raises PortsInUse, which names all ports on which other programs listen.
+    """
+    reserved: list[int] = []
+    in_use: dict[str, int] = {}
+    for flag, port in ports.items():
+        try:
+            reserved.append(stack.enter_context(reserved_port(port)))
+        except OSError:
+            in_use[flag] = port
+    if in_use:
+        raise PortsInUse(in_use)
+    return tuple(reserved)
+
+
+class PortsInUse(Exception):
+    """Other programs listen on ports; the message names the ports and their flags."""
+
+    def __init__(self, ports: Mapping[str, int]) -> None:
+        flags, numbers = " and ".join(ports), " and ".join(map(str, ports.values()))
+        if len(ports) == 1:
+            text = f"port {numbers} is in use: stop the program that listens there, or choose another port"
+        else:
+            text = f"ports {numbers} are in use: stop the programs that listen there, or choose other ports"
+        super().__init__(f"{text} with {flags} (0: any free one)")

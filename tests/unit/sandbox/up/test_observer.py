@@ -112,6 +112,6 @@ def test_a_port_that_another_program_takes_meanwhile(monkeypatch: pytest.MonkeyP
     """The other program reports readiness, and the observer's own controller has ended."""
     with empty_cluster() as path, ready_program() as port:
         reservation = create_autospec(reserved_port, return_value=contextlib.nullcontext(port))
-        monkeypatch.setattr("zonewise_sandbox.up.observer.reserved_port", reservation)
+        monkeypatch.setattr("zonewise_sandbox.up.ports.reserved_port", reservation)
         with pytest.raises(ObserverError, match="in use"), open_observer(path, "", port, threading.Event):
             pass

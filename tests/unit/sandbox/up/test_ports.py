@@ -6,10 +6,11 @@ import errno
 import os
 import socket
 import struct
+from contextlib import ExitStack
 
 import pytest
 
-from zonewise_sandbox.up.ports import listens, reserved_port
+from zonewise_sandbox.up.ports import PortsInUse, listens, reserve_ports, reserved_port
 
 IP_LOCAL_PORT_RANGE = 51
 """linux/in.h; since Linux 6.3."""
@@ -51,3 +52,19 @@ def test_a_port_in_use() -> None:
         reserved_port(server.getsockname()[1]),
     ):
         pass
+
+
+def test_all_ports_in_use_are_named() -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        first, second = (server.getsockname()[1] for server in servers)
+        ports = {"--port": first, "--other": 0, "--status-port": second}
+        message = f"ports {first} and {second} are in use: .* with --port and --status-port .0: any free one.$"
+        with pytest.raises(PortsInUse, match=message):
+            reserve_ports(stack, ports)
+        message = f"port {second} is in use: .* with --status-port .0: any free one.$"
+        with pytest.raises(PortsInUse, match=message):
+            reserve_ports(stack, {**ports, "--port": 0})
+        reserved = reserve_ports(stack, dict.fromkeys(ports, 0))
+        assert len(set(reserved)) == len(ports)
+        assert 0 not in reserved
