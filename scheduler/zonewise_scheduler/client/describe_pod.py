@@ -63,7 +63,9 @@ def _details(pod: PodFacts, node: NodeAvailability | None, holdings: Holdings | 
     yield Detail("job", [pod.job or pod.workload])
     yield Detail("requests", [amounts_text(pod.requests) or "nothing"])
     yield Detail("node", [pod.node or "none yet"])
-    yield Detail("waits", [_gate_text(gate, pod) for gate in pod.gates])
+    is_queued = ADMISSION_GATE in pod.gates  # such a pod gets its node later
+    gates = [gate for gate in pod.gates if gate != TOPOLOGY_GATE or not is_queued]
+    yield Detail("waits", [_gate_text(gate, pod) for gate in gates])
     yield Detail("unscheduled", [pod.unscheduled if not pod.gates else ""], "warning")
     yield Detail("predicted", [pod.predicted_admission])
     if pod.node and pod.phase in {"Running", "Pending"}:

@@ -56,6 +56,8 @@ class ClusterSetup(NamedTuple):
     """Whether DeviceClasses exist, or the user may not list them."""
     agents: Mapping[str, bool] | None = None
     """For each node with a pod of the agent, whether the pod is ready; empty: no pod has the label of the manifests."""
+    missing_webhook_service: str = ""
+    """The Service that the webhooks of the controller call, if it does not exist."""
 
 
 class Finding(NamedTuple):
@@ -161,7 +163,11 @@ def _schedulers(setup: ClusterSetup) -> Iterator[Finding]:
 
 
 def _controller(setup: ClusterSetup) -> Iterator[Finding]:
-    if not setup.has_queues:
+    if setup.missing_webhook_service:
+        message = f"the API server rejects new jobs of queues, because Service {setup.missing_webhook_service} is gone"
+        remedy = "`kubectl apply -k manifests/queue` adds it; `kubectl delete -k manifests/queue/base` ends this"
+        yield Finding("controller", ERROR, message, remedy)
+    elif not setup.has_queues:
         remedy = "`kubectl apply -k manifests/queue` adds it, after the namespace `zonewise`"
         yield Finding("controller", ABSENT, "the cluster has no queue", remedy)
     elif setup.read_api_problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
     DEVICE_CLASSES,
     LOCAL_QUEUES,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     PODS,
     RESOURCE_FLAVORS,
+    SERVICES,
 )
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.queue_facts import read_cluster_queue, read_local_queue
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _GRACE = 60.0
 """Seconds after which a scheduler has looked at a pod."""
 _UNBOUND = "spec.nodeName="
+_WEBHOOKS = "zonewise-controller"
+"""The webhook configuration of the manifests."""
 _AGENTS = "app.kubernetes.io/name=zonewise-agent"
 """Selects the pods of the DaemonSet in the manifests and the chart."""
 
@@ -41,6 +46,7 @@ def read_setup(session: Session) -> ClusterSetup:
     has_queues, cluster_queues = _cluster_queues(session)
     local_queues, flavors = _listed(session, LOCAL_QUEUES), _listed(session, RESOURCE_FLAVORS)
     pods = _listed(session, PODS, _UNBOUND)
+    read_api_problem = _read_api_problem(session) if has_queues else ""
     return ClusterSetup(
         _nodes(session, problems),
         has_queues,
@@ -48,9 +54,10 @@ def read_setup(session: Session) -> ClusterSetup:
         None if local_queues is None else [read_local_queue(queue, problems) for queue in local_queues],
         None if flavors is None else {flavor["metadata"]["name"]: _node_labels(flavor) for flavor in flavors},
         None if pods is None else unhandled_pods(pods, session.now()),
-        _read_api_problem(session) if has_queues else "",
+        read_api_problem,
         _listed(session, DEVICE_CLASSES) != [],
         ready_agents(_listed(session, PODS, label_selector=_AGENTS) or ()),
+        "" if has_queues and not read_api_problem else _missing_webhook_service(session),
     )
 
 
@@ -127,4 +134,19 @@ def _read_api_problem(session: Session) -> str:
         session.read_api.get("/api/v1/queues")
     except (ReadApiUnavailable, NotFound) as error:
         return str(error)
+    return ""
+
+
+def _missing_webhook_service(session: Session) -> str:
+    """Return the Service of the webhooks, as NAMESPACE/NAME, if it does not exist; "" if it may exist.
+
+    The Service is in the namespace of the controller, but the webhook configurations are in none.
+    """
+    with contextlib.suppress(Forbidden):
+        configuration = session.find(MUTATING_WEBHOOK_CONFIGURATIONS, _WEBHOOKS) or {}
+        for webhook in FieldReader(configuration, "", []).children("webhooks"):
+            service = webhook.child("clientConfig").child("service")
+            name, namespace = service.text("name"), service.text("namespace")
+            if name and session.find(SERVICES, name, namespace=namespace) is None:
+                return f"{namespace}/{name}"
     return ""

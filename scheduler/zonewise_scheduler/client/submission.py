@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
-from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, Resource
+from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, SERVICES, WORKLOAD_PRIORITY_CLASSES
 from zonewise_scheduler.client.job_objects import job_objects
 from zonewise_scheduler.client.job_request import MAX_NAME
 from zonewise_scheduler.quota.api.job_dependency import dependency_state, parse_dependency
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-SERVICES = Resource("", "v1", "services", "Service", namespaced=True)
 _RESOURCES = {"ConfigMap": CONFIG_MAPS, "Service": SERVICES, "Job": JOBS}
 _MAX_ATTEMPTS = 1000
 

@@ -65,6 +65,10 @@ def test_a_pod_that_waits() -> None:
     assert "          has the scheduling gate example.com/x" in said
     of_job = read_pod_facts(obj, [])._replace(job="train")
     assert "waits     waits in the queue: `zonewise explain train` gives the reason" in lines(of_job)
+    obj["spec"]["schedulingGates"] += [{"name": "kueue.x-k8s.io/topology"}]
+    assert lines(read_pod_facts(obj, [])) == said  # it gets its node after its admission
+    del obj["spec"]["schedulingGates"][0]
+    assert "          waits for its node: all pods of its job must exist first" in lines(read_pod_facts(obj, []))
     obj["spec"]["schedulingGates"] = []
     assert "unscheduled  gated" in lines(read_pod_facts(obj, []))
 

@@ -119,6 +119,10 @@ def test_the_controller() -> None:
     assert only("controller", has_queues=False)[0] == ABSENT
     assert only("controller", read_api_problem="no replica leads")[0] == WARNING
     assert results("queues", has_queues=False) == []
+    for has_queues in (False, True):
+        result, message = only("controller", has_queues=has_queues, missing_webhook_service="ns/name")
+        assert result == ERROR
+        assert "Service ns/name is gone" in message
 
 
 def test_queues_that_admit_nothing() -> None:

@@ -1,12 +1,18 @@
-"""Which pods `zonewise check` counts as left alone by their scheduler, and which agents as ready."""
+"""Which pods `zonewise check` counts as left alone, which agents as ready, and which webhooks lack their Service."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
-from zonewise_scheduler.client.setup_reading import ready_agents, unhandled_pods
+from zonewise_common.kube.client import Client
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.client.read_api import ReadApi
+from zonewise_scheduler.client.session import Session
+from zonewise_scheduler.client.setup_reading import read_setup, ready_agents, unhandled_pods
 
 Json = dict[str, Any]
 CREATED = "2026-01-01T00:00:00Z"
@@ -54,3 +60,17 @@ def test_an_agent_is_ready_if_one_of_its_pods_on_the_node_is() -> None:
         pod(),
     ]
     assert ready_agents(pods) == {"a": True, "b": True, "c": False, "d": False, "": False}
+
+
+@pytest.mark.parametrize(("services", "missing"), [((), "default/controller"), (("controller",), "")])
+def test_webhooks_without_their_service_are_found(services: tuple[str, ...], missing: str) -> None:
+    with ApiServer() as server, closing(Client(server.client_config())) as client:
+        session = Session(client, create_autospec(ReadApi), "default")
+        assert read_setup(session).missing_webhook_service == ""
+        hook = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [],
+                "clientConfig": {"service": {"namespace": "default", "name": "controller"}}}  # fmt: skip
+        configuration = {"metadata": {"name": "zonewise-controller"}, "webhooks": [hook]}
+        server.create("admissionregistration.k8s.io", "mutatingwebhookconfigurations", configuration)
+        for name in services:
+            server.create("", "services", {"metadata": {"namespace": "default", "name": name}})
+        assert read_setup(session).missing_webhook_service == missing
