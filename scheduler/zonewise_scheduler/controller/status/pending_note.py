@@ -42,11 +42,14 @@ class PendingNote(NamedTuple):
 
 
 def pending_note(explanation: Explanation, forecast: Forecast | None) -> PendingNote:
-    """Return the note for an explanation; `forecast`: None if there is none."""
+    """Return the note for an explanation; `forecast`: None if there is none.
+
+    A workload that no queue accepts has no forecast, but an older one may not be replaced yet.
+    """
     starts = [time for time in (explanation.begin_at or inf, explanation.start) if time < inf]
     essence = explanation_message(_without_amounts(explanation), lambda _time, _now: "")
     message = explanation_message(explanation, start_time)
-    if forecast is not None and forecast.likely < inf:
+    if forecast is not None and forecast.likely < inf and not explanation.queue_message:
         message += f"; {forecast_clause(forecast, explanation.now)}"
         starts += [forecast.likely, forecast.latest]
     return PendingNote(pending_reason(explanation), message, essence, tuple(starts), explanation.waits_for)

@@ -83,6 +83,7 @@ def test_the_note_of_a_workload_that_no_queue_admits() -> None:
     state = planner()
     events.submit(state, replace(make_workload("off", 1), active=False), "q")
     note = pending_note(explain(state, "ns/off", START), None)
+    assert note == pending_note(explain(state, "ns/off", START), Forecast(START, START, START))  # of its last queue
     assert (note.reason, note.message) == ("Deactivated", "it is deactivated")
 
 
