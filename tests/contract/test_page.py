@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
+import threading
 import time
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -239,6 +242,56 @@ def test_a_lost_connection_is_restored_automatically(window: Browser, cluster: P
             window.until(f"zonewise.store.workloads.size == {count}")
         finally:
             server.close()
+
+
+class _HoldsEvents(http.server.BaseHTTPRequestHandler):
+    """A proxy with a path of its own that never passes on an event."""
+
+    upstream = ""
+    is_over = threading.Event()
+
+    def do_GET(self) -> None:
+        path = self.path.removeprefix("/prefix")
+        if path.endswith("/events"):
+            self.is_over.wait()
+            return
+        with urllib.request.urlopen(self.upstream + path) as response:  # noqa: S310 -- a URL of this test
+            body, headers = response.read(), response.headers
+        self.send_response(200)
+        for name in ("Content-Type", "Content-Encoding"):
+            if name in headers:
+                self.send_header(name, headers[name])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name of the standard library
+        """Print nothing."""
+
+
+def test_the_page_is_current_behind_a_proxy_that_holds_events_back(
+    window: Browser, cluster: PageCluster, url: str
+) -> None:
+    handler = type("Handler", (_HoldsEvents,), {"upstream": url, "is_over": threading.Event()})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
+        threading.Thread(target=proxy.serve_forever).start()
+        try:
+            window.open("about:blank")
+            window.open(f"http://127.0.0.1:{proxy.server_port}/prefix/page/")
+            window.until("zonewise.store.version")
+            window.run("zonewise.store.silence = 10; dispatchEvent(new Event('pagehide'))")
+            cluster.churn(1)
+            cluster.step(1.0)
+            state = cluster.controller.feed.state
+            expected = sorted({*state.running, *state.pending, *state.inadmissible})
+            shown = "JSON.stringify([...zonewise.store.workloads.keys()].sort())"
+            window.until(f"{shown} == JSON.stringify({json.dumps(expected)})")
+            window.until("zonewise.store.problem == 'no event arrived: a proxy may hold them back'")
+            window.until("document.querySelector('#connection').dataset.state == 'lost'")
+        finally:
+            window.open("about:blank")
+            handler.is_over.set()
+            proxy.shutdown()
 
 
 def test_the_keyboard_suffices(window: Browser, url: str) -> None:

@@ -1,7 +1,7 @@
 // The cluster as the controller has it: all rows once, then what changes, pushed.
 //
 // A lost connection is opened again with the last version, so nothing is missed, and nothing is sent twice. Events of
-// one frame are applied together. A tab that is not seen closes its connection after a while: browsers have six for one
+// one frame are applied together. A proxy may hold the events back: then all rows are got again from time to time. A tab that is not seen closes its connection after a while: browsers have six for one
 // server, whatever the number of tabs. The token stays in this tab (sessionStorage), and goes nowhere but to this server:
 // in a header of its own, since the API server's proxy has Authorization for itself.
 
@@ -25,6 +25,7 @@ export class Store extends EventTarget {
     this.problem = "";
     this.heardAt = 0;
     this.updates = 0;
+    this.silence = SILENCE;
     this.columns = {};
     this.dirty = new Map();
   }
@@ -113,7 +114,10 @@ export class Store extends EventTarget {
   /** Take the events of one connection until it ends. */
   async listen() {
     const abort = new AbortController();
-    let timer = setTimeout(() => abort.abort(), SILENCE);
+    let timer = setTimeout(() => {
+      this.version = null;
+      abort.abort(new Error("no event arrived: a proxy may hold them back"));
+    }, this.silence);
     let unseen;
     addEventListener("pagehide", () => abort.abort(), { signal: abort.signal });
     document.addEventListener("visibilitychange", () => {
@@ -129,7 +133,7 @@ export class Store extends EventTarget {
         const { value, done } = await reader.read();
         if (done) return;
         clearTimeout(timer);
-        timer = setTimeout(() => abort.abort(), SILENCE);
+        timer = setTimeout(() => abort.abort(), this.silence);
         this.heardAt = this.now;
         text += value;
         const events = text.split("\n\n");
