@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+import time
 
 from zonewise_common.service.certificate_expiry import earliest_expiry
 from zonewise_common.service.options import SettingsError
@@ -23,6 +24,7 @@ class Certificates:
         self._context, self._expiry = self._read()
         self._problem = ""
         """Why the files could not be used at the last connection."""
+        self._is_expiry_logged = False
 
     @property
     def file(self) -> str:
@@ -35,12 +37,15 @@ class Certificates:
         return self._expiry
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for the next connection. If changed files are invalid, the last valid ones stay in use."""
+        """Return the context for the next connection. If changed files are invalid, the last valid ones stay in use.
+
+        An expired certificate is logged once.
+        """
         try:
             signature = self._stat_files()
             if signature != self._signature:
                 self._context, self._expiry = self._read()
-                self._signature = signature
+                self._signature, self._is_expiry_logged = signature, False
                 log.info("new certificates are in force: %s", ", ".join(self._files))
             self._problem = ""
         except OSError as error:
@@ -48,6 +53,10 @@ class Certificates:
             if problem != self._problem:  # every client may open connections, and each checks the files
                 log.warning("the new certificates cannot be used, and the old ones remain in force: %s", problem)
             self._problem = problem
+        if not self._is_expiry_logged and self._expiry is not None and self._expiry <= time.time():
+            self._is_expiry_logged = True
+            log.warning("%s: the certificate has expired, so clients reject it: replace the file, which is read again "
+                        "when it changes", self._cert)  # fmt: skip
         return self._context
 
     def _stat_files(self) -> tuple[tuple[int, int, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,3 +79,21 @@ def test_a_key_that_does_not_fit_for_a_moment(tmp_path: Path, caplog: pytest.Log
     assert caplog.messages[-1].endswith("remain in force: the key does not fit the certificate")
     new.cert_chain_pems[0].write_to_path(cert)
     assert certificates.context() is not context
+
+
+def test_an_expired_certificate_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A renewed file is read again, and logged again once it has expired."""
+    file, authority = tmp_path / "tls.pem", trustme.CA()
+    expired = datetime.now(UTC) - timedelta(hours=1)
+    certificates: Certificates | None = None
+    for i, not_after in enumerate((expired, None, expired)):
+        issued = authority.issue_cert("localhost", not_before=expired - timedelta(days=1), not_after=not_after)
+        issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{i}.pem")
+        (tmp_path / f"{i}.pem").replace(file)
+        certificates = certificates or Certificates(str(file), str(file))
+        caplog.clear()
+        for _ in range(2):
+            certificates.context()
+        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == (not_after is not None)
+        assert all(text.startswith(f"{file}: the certificate has expired, so clients") for text in warnings)
