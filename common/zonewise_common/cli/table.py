@@ -1,6 +1,7 @@
 """Tables as kubectl prints them: headers in capitals, columns three spaces apart, no lines between them.
 
-If the terminal is too narrow, the gaps shrink to two spaces first, and then the columns that may be shortened.
+If the terminal is too narrow, the gaps shrink to two spaces first. Then texts are shortened. Before names
+are shortened in the middle, the columns that yield are omitted, the last one first.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Column(NamedTuple):
     """Whether the texts are aligned to the right, as numbers are."""
     wide: bool = False
     """Whether the column is shown only with -o wide."""
+    yields: bool = False
+    """Whether the column is omitted before a name is shortened."""
     shorten: Literal["", "end", "middle"] = ""
     """Where texts may be shortened if the terminal is too narrow; "" for nowhere. Names of jobs and nodes differ in
     their ends, so they are shortened in the middle."""
@@ -66,13 +69,16 @@ def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) 
 def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str:
     """Return the lines of a table.
 
-    Columns without any text are omitted. With `wide`, the table is not fitted to the terminal.
+    Columns without any text are omitted. With `wide`, the table is not fitted to the terminal, and has every column.
     """
+    limit = 0 if wide else terminal.width
     shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
+    limit = 0 if wide else terminal.width
+    if limit:
+        shown = _without_yielding(table, shown, limit)
     columns = [table.columns[i] for i in shown]
     rows = [[row[i] for i in shown] for row in table.rows]
-    widths = [max(len(column.header), *(len(row[i].text) for row in rows)) for i, column in enumerate(columns)]
-    limit = 0 if wide else terminal.width
+    widths = [_width(table, i) for i in shown]
     gap = _GAP if not limit or sum(widths) + _GAP * (len(widths) - 1) <= limit else _NARROW_GAP
     if limit:
         widths = _fitted(widths, columns, limit - gap * (len(widths) - 1))
@@ -82,6 +88,24 @@ def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str
 
 def _has_text(table: Table, index: int) -> bool:
     return any(row[index].text for row in table.rows)
+
+
+def _width(table: Table, index: int) -> int:
+    return max(len(table.columns[index].header), *(len(row[index].text) for row in table.rows))
+
+
+def _without_yielding(table: Table, shown: Sequence[int], limit: int) -> list[int]:
+    """Return the columns that remain so that no name is shortened in `limit` columns, if that is possible."""
+    remaining = list(shown)
+    yielding = [i for i in shown if table.columns[i].yields]
+    while yielding:
+        columns, widths = [table.columns[i] for i in remaining], [_width(table, i) for i in remaining]
+        fitted = _fitted(widths, columns, limit - _NARROW_GAP * (len(widths) - 1))
+        cut = (column for column, old, new in zip(columns, widths, fitted, strict=True) if new < old)
+        if all(column.shorten == "end" for column in cut) and sum(fitted) <= limit - _NARROW_GAP * (len(widths) - 1):
+            break
+        remaining.remove(yielding.pop())
+    return remaining
 
 
 def _fitted(widths: list[int], columns: Sequence[Column], available: int) -> list[int]:

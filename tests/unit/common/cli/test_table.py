@@ -76,3 +76,26 @@ def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, int]]) -> None
     columns = (Column("NAME", shorten="middle"), Column("SIZE", right=True))
     text = render_table(make_table(columns, [[name, str(size)] for name, size in rows]), Terminal(width=40))
     assert all(len(line) <= 40 for line in text.splitlines())
+
+
+YIELDING = make_table(
+    (Column("NAME", shorten="middle"), Column("A", yields=True), Column("B"), Column("C", yields=True),
+     Column("STATUS", shorten="end")),
+    [["training-vision-1", "11", "22", "33", "a long status of the job"]],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "headers", "line"),
+    [
+        (0, "NAME A B C STATUS", "training-vision-1   11   22   33   a long status of the job"),
+        (53, "NAME A B C STATUS", "training-vision-1  11  22  33  a long status of the …"),
+        (45, "NAME A B STATUS", "training-vision-1  11  22  a long status of …"),
+        (39, "NAME B STATUS", "training…ision-1  22  a long status of…"),
+    ],
+)
+def test_columns_yield_to_names(width: int, headers: str, line: str) -> None:
+    header, text = render_table(YIELDING, Terminal(width=width)).splitlines()
+    assert (header.split(), text) == (headers.split(), line)
+    if width:
+        assert render_table(YIELDING, Terminal(width=width), wide=True) == render_table(YIELDING, Terminal())
