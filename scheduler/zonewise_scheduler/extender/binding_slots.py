@@ -1,9 +1,10 @@
 """How many calls of the verb bind may wait for the API server at once, so that threads remain for the other verbs.
 
-An admission webhook of one namespace that hangs keeps each binding there for 10 s. kube-scheduler binds pods in the
-background, so such bindings soon occupy all threads of the server, and filter is no longer served. A namespace
-therefore gets another slot only while it holds fewer slots than are free. A rejected binding costs nothing but time:
-kube-scheduler tries the pod again.
+An admission webhook that hangs keeps each binding of its namespace for 10 s. kube-scheduler binds pods in the
+background. Such bindings soon occupy all threads of the server, and filter is no longer served.
+
+A namespace therefore gets another slot only while it holds fewer slots than are free. A rejected binding costs only
+time, because kube-scheduler tries the pod again.
 """
 
 from __future__ import annotations
