@@ -3,14 +3,15 @@
 An admission webhook of one namespace that hangs keeps each request there for up to its timeout, which is 10 s by
 default. Without shares, such requests soon occupy all threads.
 
-1. A group runs one task at a time until one of its tasks has ended. A group is forgotten after MEMORY.
+1. A group runs two tasks at a time until one of its tasks has ended, so one that hangs does not stop the others. A
+   group is forgotten after MEMORY.
 2. A known group begins another task only while it runs fewer tasks than threads are free. Alone, it occupies half of
    the threads, and each further group occupies about half of the rest.
 3. The tasks of all slow groups together occupy at most half of the threads. A group is slow for MEMORY after one of its
    tasks has taken longer than SLOW.
 
-A group without running tasks therefore begins at once if a thread is free and the group is not slow. Threads remain
-free for it if all tasks of fewer unknown groups than threads hang. They also do if all tasks of four known groups hang.
+A group without running tasks therefore begins at once if a thread is free and the group is not slow. Of 16 threads, one
+remains free if all tasks of seven unknown groups hang, or all tasks of four known groups.
 
 Tasks without a share are parked. Invariant: while a task is parked, at least one is running, so none remains parked.
 
@@ -34,6 +35,8 @@ SLOW = 1.0
 """Seconds. An API server responds within milliseconds, unless an admission webhook delays it."""
 MEMORY = 60.0
 """Seconds, which exceeds the longest timeout of a webhook (30 s) and the backoff of a repeated request."""
+
+_UNKNOWN_SHARE = 2
 
 
 class ThreadShares(Generic[T]):
@@ -86,7 +89,7 @@ class ThreadShares(Generic[T]):
 
     def _has_room(self, group: str, now: float) -> bool:
         running = self._running[group]
-        if running and not self._ended.has(group, now):
+        if running >= _UNKNOWN_SHARE and not self._ended.has(group, now):
             return False
         if running >= self._threads - self._running.total():
             return False

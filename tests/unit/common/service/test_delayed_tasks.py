@@ -96,7 +96,7 @@ def test_groups_that_hang_for_the_first_time_leave_threads_to_others() -> None:
 
 
 def test_a_group_gets_its_threads_once_a_task_has_ended() -> None:
-    together = threading.Barrier(3)
+    together = threading.Barrier(4)
     tried: queue.Queue[int] = queue.Queue()
 
     def work(task: int) -> None:
@@ -104,8 +104,8 @@ def test_a_group_gets_its_threads_once_a_task_has_ended() -> None:
         if task:
             together.wait(PATIENCE)
 
-    with DelayedTasks(work, threads=4, name="test", group=lambda _task: "a") as tasks:
-        for task in range(3):
+    with DelayedTasks(work, threads=6, name="test", group=lambda _task: "a") as tasks:
+        for task in range(4):
             tasks.submit(task)
         together.wait(PATIENCE)
-    assert tried.qsize() == 3
+    assert tried.qsize() == 4
