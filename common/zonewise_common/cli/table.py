@@ -71,7 +71,6 @@ def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str
 
     Columns without any text are omitted. With `wide`, the table is not fitted to the terminal, and has every column.
     """
-    limit = 0 if wide else terminal.width
     shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
     limit = 0 if wide else terminal.width
     if limit:

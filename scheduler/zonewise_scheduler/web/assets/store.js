@@ -1,9 +1,10 @@
 // The cluster as the controller has it: all rows once, then what changes, pushed.
 //
 // A lost connection is opened again with the last version, so nothing is missed, and nothing is sent twice. Events of
-// one frame are applied together. A proxy may hold the events back: then all rows are got again from time to time. A tab that is not seen closes its connection after a while: browsers have six for one
-// server, whatever the number of tabs. The token stays in this tab (sessionStorage), and goes nowhere but to this server:
-// in a header of its own, since the API server's proxy has Authorization for itself.
+// one frame are applied together. A proxy may hold the events back: then all rows are got again from time to time. A tab
+// that is not seen closes its connection after a while: browsers have six for one server, whatever the number of tabs.
+// The token stays in this tab (sessionStorage), and goes nowhere but to this server: in a header of its own, since the
+// API server's proxy has Authorization for itself.
 
 const TOKEN = "zonewise-token";
 const MAX_PAUSE = 15000;
