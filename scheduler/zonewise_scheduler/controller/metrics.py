@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.timeline import RunningWorkload
     from zonewise_scheduler.backfill.types import Forecast, Plan
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.status.reporter import ControllerSnapshot
@@ -59,6 +61,8 @@ class ControllerMetrics:
         """First reserved start of each pending workload."""
         self._forecast: dict[str, float] = {}
         """First forecast of the likely start of each pending workload."""
+        self._queues: frozenset[str] = frozenset()
+        """The ClusterQueues that may have series."""
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         Info("zonewise_build", "Version of the controller.", registry=registry).info({"version": __version__})
@@ -102,6 +106,10 @@ class ControllerMetrics:
         self._preemptions = _counter(self, "kueue_preempted_workloads", "Workloads that were chosen as victims.",
                                      "preempting_cluster_queue", "reason")  # fmt: skip
         self._finished = _counter(self, "kueue_finished_workloads", "Workloads that have ended.", "cluster_queue")
+        self._by_queue = (self._reservations, self._reserved_wait, self._admissions, self._admission_wait,
+                          self._checks_wait, self._ready_wait, self._admitted_until_ready, self._evictions,
+                          self._eviction_latency, self._finished)  # fmt: skip
+        """The metrics with the label cluster_queue."""
         self._reservation_error = _histogram(
             self, "zonewise_reservation_error_seconds",
             "Actual start minus the first reserved start. A value above 0 means that a "
@@ -157,6 +165,21 @@ class ControllerMetrics:
         known = state.pending.keys() | state.running.keys()
         self._reserved = {key: start for key, start in self._reserved.items() if key in known}
         self._forecast = {key: start for key, start in self._forecast.items() if key in known}
+
+    def forget_deleted_queues(self, state: PlannerState) -> None:
+        """Remove the series of each ClusterQueue that is deleted and has no running workload.
+
+        Source: pkg/metrics/metrics.go ClearClusterQueueMetrics.
+        """
+        existing = state.snapshot.cluster_queues.keys()
+        deleted = self._queues - existing
+        if deleted:
+            deleted -= {_queue_of(run) for run in state.running.values()}
+        for name in deleted:
+            for metric in self._by_queue:
+                metric.remove_by_labels({"cluster_queue": name})
+            self._preemptions.remove_by_labels({"preempting_cluster_queue": name})
+        self._queues = (self._queues - deleted) | existing
 
     def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
         """Count the effects of a write."""
@@ -266,6 +289,10 @@ def _eviction_reason(workload: Json) -> tuple[str, str]:
         return DEACTIVATED, text.removeprefix(DEACTIVATED).removeprefix("DueTo")
     is_timeout = text == "PodsReadyTimeout"
     return text, str((find_condition(workload, "PodsReady") or {}).get("reason", "")) if is_timeout else ""
+
+
+def _queue_of(run: RunningWorkload) -> str:
+    return run.workload.admission.cluster_queue if run.workload.admission else ""
 
 
 def _queue(workload: Json) -> str:

@@ -39,6 +39,7 @@ from zonewise_scheduler.quota.api.workload_reader import read_workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.planning.forecaster import SampledForecast
@@ -107,6 +108,10 @@ class WriteObserver(Protocol):
         """Record the current reservations and forecasts."""
         ...
 
+    def forget_deleted_queues(self, state: PlannerState) -> None:
+        """Forget the counts of deleted ClusterQueues."""
+        ...
+
 
 class StatusReporter:
     """Reports what is due after each step. See the module docstring."""
@@ -167,6 +172,7 @@ class StatusReporter:
                 self._report_unqueued(now)
                 self._report_overruns(now)
                 self._observer.observe_reservations(self._controller, self.forecasts)
+            self._observer.forget_deleted_queues(self._controller.feed.state)
             self._next_at = now + max(PERIOD, (self._timer() - begin) / BUDGET)
         if self._controller.leads and not self._is_busy:
             self._write_notes(now)
