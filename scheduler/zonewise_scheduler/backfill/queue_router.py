@@ -115,6 +115,8 @@ class QueueRouter:
         if workload.admission_gates:
             return f"it is gated by {', '.join(workload.admission_gates)}"
         local, queue = self.local_queue(workload), self.cluster_queue(workload, submitted_to)
+        if local is None and not queue and not workload.queue_name:
+            return "it names no LocalQueue"
         if self._is_missing(workload) or (local is None and not queue):
             return f"there is no LocalQueue {workload.local_queue_key}"
         if local is not None and local.stop_policy != "None":

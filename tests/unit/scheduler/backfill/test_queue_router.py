@@ -64,7 +64,7 @@ def test_a_local_queue_has_its_weight_or_one(
         (None, "lq", "", "", "there is no LocalQueue ns/lq"),
         (None, "", "away", "away", "there is no ClusterQueue away"),
         ([], "", "q", "q", ""),
-        ([], "", "", "", "there is no LocalQueue ns/"),
+        ([], "", "", "", "it names no LocalQueue"),
         ([], "lq", "q", "q", "there is no LocalQueue ns/lq"),
         (LOCAL_QUEUES, "other", "q", "q", "there is no LocalQueue ns/other"),
         (LOCAL_QUEUES, "lq", "", "led", ""),
