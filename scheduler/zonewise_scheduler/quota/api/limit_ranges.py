@@ -51,10 +51,28 @@ def container_defaults(ranges: Iterable[Json]) -> ContainerDefaults:
     return ContainerDefaults(requests, limits)
 
 
-def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
-    """Raise FieldError for a pod spec, completed with all defaults, that the API server would reject.
+def check_requests(spec: Json, path: str) -> None:
+    """Raise FieldError for a pod spec that requests more than a limit, of a container or of the pod.
 
-    No container may request more than its limit, and no LimitRange may be violated. `path`: path of the spec.
+    The API server rejects such pods, but not the templates of custom resources. `path`: path of the spec.
+    Source: pkg/workload/resources.go ValidateResources.
+    """
+    _check_limits(spec, path.removesuffix("."))
+    for _, container, within in containers(spec):
+        _check_limits(container, path + within.removeprefix("spec.").removesuffix("."))
+
+
+def _check_limits(owner: Json, field: str) -> None:
+    resources = object_in(owner, "resources", f"{field}.")
+    if resources.get("limits") and resources.get("requests", resources["limits"]) != resources["limits"]:
+        requests, limits = (quantities_in(resources, name, f"{field}.resources.") for name in ("requests", "limits"))
+        _check(field, requests, limits, "requests must not exceed its limits")
+
+
+def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
+    """Raise FieldError for a pod spec, completed with all defaults, that violates a LimitRange.
+
+    `path`: path of the spec.
     """
     ranges = tuple(ranges)
     bounds = _bounds(ranges, "Container")
@@ -62,7 +80,6 @@ def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
         field = path + within.removeprefix("spec.").removesuffix(".")
         resources = object_in(container, "resources", f"{field}.")
         requests, limits = (quantities_in(resources, name, f"{field}.resources.") for name in ("requests", "limits"))
-        _check(field, requests, limits, "requests must not exceed its limits")
         _check_bounds(field, limits | requests, limits, bounds)  # by default, a limit is the request (SetDefaults_Pod)
     bounds = _bounds(ranges, "Pod")
     if not any(bounds):

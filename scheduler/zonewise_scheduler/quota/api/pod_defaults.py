@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_scheduler.quota.api.claim_nodes import with_claim_nodes
 from zonewise_scheduler.quota.api.device_requests import check_device_requests, with_device_requests
-from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, container_defaults
+from zonewise_scheduler.quota.api.limit_ranges import ContainerDefaults, check_pod, check_requests, container_defaults
 from zonewise_scheduler.quota.api.pod_set_manifest import pod_set_objects, with_pod_sets
 
 if TYPE_CHECKING:
@@ -128,16 +128,18 @@ def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
 def check_pods(workload: Json, defaults: PodDefaults, *, counts_devices: bool = True) -> None:
     """Raise FieldError for a completed Workload whose pods the API server would reject.
 
-    It rejects pods whose requests violate a LimitRange, or whose node selector contradicts that of their RuntimeClass.
+    It rejects pods whose requests exceed a limit or violate a LimitRange, or whose node selector contradicts that of
+    their RuntimeClass.
     A Workload whose devices cannot be counted is an error too, if devices count.
     """
     if counts_devices:
         check_device_requests(workload, defaults.claim_templates_of(_namespace(workload)))
-    ranges = defaults.limit_ranges.get(_namespace(workload), ())
-    if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
+    if _is_made_of_pods(workload):
         return
+    ranges = defaults.limit_ranges.get(_namespace(workload), ())
     for pod_set, path in pod_set_objects(workload):
         spec = object_in(object_in(pod_set, "template", path), "spec", f"{path}template.")
+        check_requests(spec, f"{path}template.spec.")
         _check_node_selector(spec, f"{path}template.spec.", defaults.runtime_classes)
         if ranges:
             check_pod(spec, f"{path}template.spec.", ranges)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.quota.api.limit_ranges import check_pod, container_defaults
+from zonewise_scheduler.quota.api.limit_ranges import check_pod, check_requests, container_defaults
 
 Json = dict[str, Any]
 
@@ -110,10 +110,21 @@ def test_bounds_of_pods_do_not_count_the_overhead_of_the_runtime_class() -> None
     assert problem({**pod_spec(cpu="4", limits={"cpu": "4"}), "overhead": {"cpu": "1"}}, bounds) == ""
 
 
-def test_a_request_must_not_exceed_its_limit() -> None:
-    """The limit may be a default as well."""
-    spec = pod_spec(cpu="8", limits={"cpu": "4"})
-    assert problem(spec, limit_range(default={"cpu": "4"})) == f"{CONTAINER}: cpu: requests must not exceed its limits"
+@pytest.mark.parametrize("field", ["containers[0]", "initContainers[0]", ""])
+def test_a_request_must_not_exceed_its_limit(field: str) -> None:
+    resources = {"requests": {"cpu": "8", "memory": "1Gi"}, "limits": {"cpu": "4", "memory": "1Gi"}}
+    owner = {"name": "c", "resources": resources}
+    spec = {field.removesuffix("[0]"): [owner]} if field else {"resources": resources}
+    expected = f"{PATH}{field}".removesuffix(".")
+    with pytest.raises(FieldError) as error:
+        check_requests({"containers": [], **spec}, PATH)
+    assert str(error.value) == f"{expected}: cpu: requests must not exceed its limits"
+    resources["requests"] = {"cpu": "4000m"}
+    check_requests({"containers": [], **spec}, PATH)
+
+
+def test_a_limit_without_a_request_is_the_request() -> None:
+    check_requests({"containers": [{"name": "c", "resources": {"limits": {"cpu": "4"}}}]}, PATH)
 
 
 def test_an_invalid_range_is_named() -> None:

@@ -113,6 +113,20 @@ def test_the_limits_of_another_namespace_do_not_count() -> None:
         check_pods(workload(resources={"requests": {"cpu": "9"}}), defaults)
 
 
+def test_a_request_above_its_limit_is_rejected_without_limit_ranges() -> None:
+    resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+    with pytest.raises(FieldError, match="requests must not exceed its limits"):
+        check_pods(workload(resources=resources), NO_POD_DEFAULTS)
+    with pytest.raises(FieldError, match=r"template\.spec: cpu: requests must not exceed its limits"):
+        check_pods({**workload(), **_pod_level(resources)}, NO_POD_DEFAULTS)
+
+
+def _pod_level(resources: Json) -> Json:
+    """Return the spec of a Workload whose pods have resources as a whole."""
+    pods = {"containers": [{"name": "c"}], "resources": resources}
+    return {"spec": {"queueName": "l", "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}]}}
+
+
 def test_a_change_concerns_the_namespaces_of_its_limit_ranges_or_all() -> None:
     before = PodDefaults(limit_ranges={"ns": [RANGE]})
     same, more = PodDefaults(limit_ranges={"ns": [RANGE]}), PodDefaults(limit_ranges={"ns": [RANGE], "other": [RANGE]})
