@@ -212,13 +212,19 @@ def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
 
 
 def _pending_numbers(state: PlannerState) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Return the inadmissible workloads by ClusterQueue, and the active and inadmissible ones by LocalQueue."""
+    """Return the inadmissible workloads by ClusterQueue, and the active and inadmissible ones by LocalQueue.
+
+    All workloads of an inactive ClusterQueue are inadmissible (pkg/cache/queue/metrics.go reportLQPendingWorkloads).
+    """
     by_queue: dict[str, int] = {}
     by_local_queue: dict[str, tuple[int, int]] = {}
     for name, queue in state.pending_queues.items():
         keys = set(queue.heap.inadmissible)
         by_queue[name] = len(keys)
-        numbers = Counter((each.namespace, each.queue_name, each.key in keys) for each in queue.heap.workloads())
+        is_inactive = name in state.snapshot.inactive
+        numbers = Counter(
+            (each.namespace, each.queue_name, is_inactive or each.key in keys) for each in queue.heap.workloads()
+        )
         for (namespace, local_queue, is_inadmissible), number in numbers.items():
             key = f"{namespace}/{local_queue}"
             active, inadmissible = by_local_queue.get(key, (0, 0))

@@ -6,7 +6,7 @@ import pytest
 
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import LOCAL_QUEUES
+from zonewise_common.kube.resources import LOCAL_QUEUES, RESOURCE_FLAVORS
 from zonewise_scheduler.controller.types import ObjectKey
 
 KEY = {"name": "l", "namespace": NAMESPACE}
@@ -29,6 +29,14 @@ def test_a_local_queue_shows_its_workloads_and_its_usage() -> None:
     pending = [value(queue, "pending_workloads", {**KEY, "status": name}) for name in ("active", "inadmissible")]
     assert (counts, sum(filter(None, pending))) == ([1, 0], 1)
     assert (value(queue, "resource_reservation", CPU), value(queue, "resource_usage", CPU)) == (3, 0)
+
+
+def test_workloads_of_an_inactive_cluster_queue_are_inadmissible() -> None:
+    queue = ReportedQueue(ModelCluster(), 1.8e9)
+    queue.cluster.delete(ObjectKey(RESOURCE_FLAVORS, "", "f"))
+    queue.cluster.submit("waiting", 3)
+    queue.tick(3.0)
+    assert [value(queue, "pending_workloads", {**KEY, "status": name}) for name in ("active", "inadmissible")] == [0, 1]
 
 
 @pytest.mark.parametrize("policy", ["None", "Hold"])
