@@ -6,6 +6,7 @@ device after a tab, below that subsystems after two tabs. Drivers provide better
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ PCI_IDS = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.
 
 PciIds = tuple[str, str]
 """Vendor and device, 4 hexadecimal digits each."""
+
+_NEXT_VENDOR = re.compile(r"\n(?=[^\t#\n])")
 
 
 def read_pci_ids(files: Files, paths: Iterable[str] = PCI_IDS) -> str:
@@ -37,13 +40,12 @@ def pci_names(text: str, devices: Iterable[PciIds]) -> dict[PciIds, str]:
     for vendor, device in devices:
         by_vendor.setdefault(vendor, set()).add(device)
     names: dict[PciIds, str] = {}
-    vendor, needed = "", set[str]()
-    for line in text.split("\n"):
-        if line[:1] not in ("\t", "#", ""):
-            vendor = line[:4].lower()
-            needed = by_vendor.get(vendor, set())
-        elif line[:1] == "\t" and (device := line[1:5].lower()) in needed and (name := line[5:].strip()):
-            names.setdefault((vendor, device), name)
+    for section in _NEXT_VENDOR.split(text) if by_vendor else ():
+        vendor = section[:4].lower()
+        needed = by_vendor.get(vendor, set())
+        for line in section.split("\n") if needed else ():
+            if line[:1] == "\t" and (device := line[1:5].lower()) in needed and (name := line[5:].strip()):
+                names.setdefault((vendor, device), name)
     return names
 
 

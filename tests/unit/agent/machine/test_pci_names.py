@@ -33,9 +33,18 @@ def test_names() -> None:
     }
 
 
-@given(st.text())
+@given(st.lists(st.sampled_from(["10de", "10DE", "1022", "2330", "\t", "\n", "#", " ", "é"])).map("".join) | st.text())
 def test_any_list(text: str) -> None:
-    assert set(pci_names(text, [("10de", "2330")])) <= {("10de", "2330")}
+    """A name is on the first line of its device that has one, below a line of its vendor."""
+    devices = [("10de", "2330"), ("1022", "2330"), ("2330", "10de")]
+    names: dict[tuple[str, str], str] = {}
+    vendor = ""
+    for line in text.split("\n"):
+        if line.startswith("\t") and (vendor, line[1:5].lower()) in devices and line[5:].strip():
+            names.setdefault((vendor, line[1:5].lower()), line[5:].strip())
+        elif line and line[0] not in "\t#":
+            vendor = line[:4].lower()
+    assert pci_names(text, devices) == names
 
 
 @pytest.mark.parametrize("path", PCI_IDS)
