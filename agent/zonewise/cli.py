@@ -16,6 +16,7 @@ from zonewise import command_registry
 from zonewise.command_registry import BUILT_IN, DEPRECATED, KUBECTL_PROGRAM, PROGRAM, by_group, find_command, load
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
+from zonewise_common.cli.imports import without_collections
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
 if TYPE_CHECKING:
@@ -74,13 +75,16 @@ class _Parser(ArgumentParser):
 
 def _run(arguments: list[str], program: str) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        write(_overview(program), STANDARD_OUTPUT)
+        with without_collections():
+            overview = _overview(program)
+        write(overview, STANDARD_OUTPUT)
         return 0
     if arguments[0] == "--version":
         write(f"{PROGRAM} {__version__}\n", STANDARD_OUTPUT)
         return 0
     name = arguments[0]
-    command = find_command(name)
+    with without_collections():
+        command = find_command(name)
     parser = _Parser(prog=f"{program} {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
     command.add_arguments(parser)
     try:
