@@ -60,7 +60,8 @@ def admit_containers(context: AdmissionContext) -> None:
     policies = kind.policies
     if policies.topology == "none":
         for container in context.pod.containers:
-            _allocate_aligned_resources(context, container, NO_AFFINITY)
+            aligned = container_aligned_request(context.pod, container, kind)
+            _allocate_aligned_resources(context, container, aligned, NO_AFFINITY)
         return
     if policies.scope == "pod":
         _admit_pod(context)
@@ -69,7 +70,7 @@ def admit_containers(context: AdmissionContext) -> None:
     for container in context.pod.containers:
         context.container_name = container.name
         aligned = container_aligned_request(context.pod, container, kind)
-        _allocate_aligned_resources(context, container, calculate_affinity(context, aligned, misaligned))
+        _allocate_aligned_resources(context, container, aligned, calculate_affinity(context, aligned, misaligned))
 
 
 def _admit_pod(context: AdmissionContext) -> None:
@@ -82,7 +83,9 @@ def _admit_pod(context: AdmissionContext) -> None:
         return
     alignment = calculate_affinity(context, aligned, MISALIGNED)
     for container in context.pod.containers:
-        _allocate_aligned_resources(context, container, alignment)
+        _allocate_aligned_resources(
+            context, container, container_aligned_request(context.pod, container, kind), alignment
+        )
 
 
 def calculate_affinity(
@@ -148,23 +151,27 @@ def resource_hints(
     return all_hints
 
 
-def _allocate_aligned_resources(context: AdmissionContext, container: Container, alignment: TopologyHint) -> None:
+def _allocate_aligned_resources(
+    context: AdmissionContext, container: Container, aligned: AlignedRequest, alignment: TopologyHint
+) -> None:
     """Allocate resources to one container (scope.go allocateAlignedResources)."""
     context.container_name, context.affinity = container.name, alignment.zones
-    policies = context.state.kind.policies
-    aligned = container_aligned_request(context.pod, container, context.state.kind)
     if container.devices:
         allocate_container_devices(context, container, alignment.zones)
     if aligned.cpus:
         allocate_container_cpus(context, container, aligned.cpus, alignment.zones)
-    if aligned.memory or _fails_without_memory(context, policies.release):
+    if aligned.memory or _fails_without_memory(context):
         allocate_container_memory(context, container, aligned.memory, alignment)
 
 
-def _fails_without_memory(context: AdmissionContext, release: tuple[int, int]) -> bool:
+def _fails_without_memory(context: AdmissionContext) -> bool:
     """Return whether the Memory Manager tries to allocate for a container without a memory request; 1.37 skips it.
 
     Only a pod whose resources are allocated as a whole can have such a container (policy_static.go Allocate).
     """
     policies = context.state.kind.policies
-    return release < (1, 37) and uses_pod_level_managers(context.pod, policies) and pins_memory(context.pod, policies)
+    return (
+        policies.release < (1, 37)
+        and uses_pod_level_managers(context.pod, policies)
+        and pins_memory(context.pod, policies)
+    )

@@ -23,6 +23,7 @@ def zone_set(zones: Iterable[int]) -> int:
     return bits
 
 
+@lru_cache(maxsize=1 << 12)
 def members(zones: int) -> tuple[int, ...]:
     """Return the zones of a set, ascending."""
     return tuple(zone for zone in range(zones.bit_length()) if zones >> zone & 1)
