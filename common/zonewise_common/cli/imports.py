@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def without_collections() -> Generator[None]:
     """Collect no garbage within this block, which imports modules; later collections skip the objects that it creates.
 
-    Modules are tens of thousands of objects that are never freed. Looking for garbage among them takes an eighth of the
-    time of the imports, and as long again when the program ends. If collections are disabled already, nothing changes.
+    Modules are tens of thousands of objects that are never freed. Looking for garbage among them takes an eighth to a
+    quarter of the time of the imports, and more when the program ends. If collections are disabled already, nothing
+    changes.
     """
     if not gc.isenabled():
         yield

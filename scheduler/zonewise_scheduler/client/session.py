@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from zonewise_common.cli.command import CommandError, require_extra
+from zonewise_common.cli.imports import without_collections
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -168,7 +169,8 @@ def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
             return Config.in_cluster(environ=environ)
         raise CommandError(f"no cluster: there is no file {path}; set a kubeconfig with --kubeconfig or $KUBECONFIG")
     try:
-        return Config.from_kubeconfig(path, arguments.context or None)
+        with without_collections():  # it imports the official client
+            return Config.from_kubeconfig(path, arguments.context or None)
     except ConfigError as error:
         raise CommandError(f"the kubeconfig: {error}") from error
 
