@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -132,6 +133,15 @@ def test_built_in_commands_do_not_load_entry_points(
 
     monkeypatch.setattr("importlib.metadata.entry_points", forbidden)
     run(capsys, "show", "--root", server, "-o", "json")
+
+
+def test_the_modules_of_a_command_are_not_searched_for_garbage(capsys: pytest.CaptureFixture[str]) -> None:
+    """The overview imports the modules of all commands."""
+    for arguments in (["show", "--help"], ["--help"]):
+        gc.unfreeze()
+        run(capsys, *arguments)
+        assert gc.get_freeze_count() > 0, arguments
+    assert gc.isenabled()
 
 
 # --- interruptions
