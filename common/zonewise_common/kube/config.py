@@ -77,18 +77,17 @@ class Config(NamedTuple):
         be read, if this client does not support a setting, or if a credential program returns no credentials.
         """
         path = path or default_kubeconfig(os.environ)
-        loaded = _load(path, context)
+        loaded, selected = _load(path, context)
         if not loaded.verify_ssl:
             raise ConfigError(f"{path}: insecure-skip-tls-verify is not supported: set certificate-authority")
         if loaded.proxy:
             raise ConfigError(f"{path}: proxy-url is not supported")
         certificate = _certificate(loaded)
         has_token = bool(loaded.api_key)
-        selected = _context(path, context)
         return cls(
             loaded.host,
             loaded.ssl_ca_cert or "",
-            KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
+            KubeconfigToken(loaded, lambda: _load(path, context).configuration) if has_token else None,
             certificate,
             selected.get("namespace") or "default",
             getattr(loaded, "tls_server_name", None) or "",
@@ -109,20 +108,32 @@ def _namespace(file: Path) -> str:
         return "default"
 
 
-def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
-    """Return a `kubernetes.client.Configuration` filled from a kubeconfig."""
-    official = _official("kubernetes.config")
+class _Kubeconfig(NamedTuple):
+    """What the official client reads from a kubeconfig."""
+
+    configuration: Any
+    """A `kubernetes.client.Configuration`, filled."""
+    context: Mapping[str, Any]
+    """The selected context: cluster, user and namespace."""
+
+
+def _load(path: str, context: str | None) -> _Kubeconfig:
+    """Read a kubeconfig once, as load_kube_config does: a file with many clusters takes a tenth of a second."""
+    official = _official("kubernetes.config.kube_config")
     if not any(os.path.exists(file) for file in path.split(os.pathsep)):
         raise ConfigError(f"there is no file {path}")
     loaded = _official("kubernetes.client").Configuration()
     loaded.proxy = None  # the proxy may come from the environment, whose proxies are for other addresses
     try:
-        official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
+        merged = official.KubeConfigMerger(path).config
+        loader = official.KubeConfigLoader(merged, active_context=context, config_base_path=None)
+        loader.load_and_set(loaded)
+        selected = loader.current_context["context"]
     except Exception as error:  # of any type: the client validates little of the file, and may send requests
         raise ConfigError(f"{path}: {_problem(path, context, error)}") from error
-    if not loaded.api_key and not loaded.cert_file and (login := _login(path, context)):
+    if not loaded.api_key and not loaded.cert_file and (login := _login(path, selected.get("user"))):
         raise ConfigError(f"{path}: the user's {login} has returned neither a token nor a certificate")
-    return loaded
+    return _Kubeconfig(loaded, selected)
 
 
 def _problem(path: str, context: str | None, error: Exception) -> str:
@@ -139,7 +150,7 @@ def _problem(path: str, context: str | None, error: Exception) -> str:
 
 
 def _load_certificate(path: str, context: str | None) -> Certificate:
-    certificate = _certificate(_load(path, context))
+    certificate = _certificate(_load(path, context).configuration)
     if certificate is None:
         raise ConfigError(f"{path}: the user no longer has a client certificate")
     return certificate
@@ -149,18 +160,12 @@ def _certificate(loaded: Any) -> Certificate | None:  # noqa: ANN401 -- the offi
     return Certificate(loaded.cert_file, loaded.key_file) if loaded.cert_file else None
 
 
-def _login(path: str, context: str | None) -> str:
-    """Return the user setting that names a source of credentials, such as a program; empty if there is none."""
+def _login(path: str, name: str | None) -> str:
+    """Return the setting of a user that names a source of credentials, such as a program; empty if there is none."""
     users = _official("kubernetes.config.kube_config").KubeConfigMerger(path).config["users"]
-    user = users.get_with_name(_context(path, context).get("user"), safe=True)
+    user = users.get_with_name(name, safe=True)
     settings = user.value.get("user") if user else None
     return next((name for name in ("exec", "auth-provider") if name in (settings or {})), "")
-
-
-def _context(path: str, context: str | None) -> dict[str, Any]:
-    official = _official("kubernetes.config.kube_config")
-    loader = official.KubeConfigLoader(official.KubeConfigMerger(path).config, active_context=context)
-    return loader.current_context["context"]
 
 
 def _official(module: str) -> ModuleType:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 import yaml
+from kubernetes.config import kube_config
 
 from zonewise_common.kube.config import Certificate, Config
 from zonewise_common.kube.credentials import FileToken
@@ -126,6 +127,23 @@ def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
     assert config.credentials.header() == "Bearer t"
     with open(config.ca, "rb") as file:
         assert file.read() == pem
+
+
+def test_a_kubeconfig_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of many clusters takes a tenth of a second. Its relative paths begin in its directory."""
+    (tmp_path / "ca.crt").write_bytes(trustme.CA().cert_pem.bytes())
+    path = kubeconfig(tmp_path, {"token": "t"}, {"certificate-authority": "ca.crt"})
+    paths: list[str] = []
+
+    class CountingMerger(kube_config.KubeConfigMerger):
+        def __init__(self, path: str) -> None:
+            paths.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(kube_config, "KubeConfigMerger", CountingMerger)
+    config = Config.from_kubeconfig(path)
+    assert (config.ca, config.namespace, config.user) == (str(tmp_path / "ca.crt"), "mine", "u")
+    assert paths == [path]
 
 
 @pytest.mark.parametrize("token", ["one\nsecret", "sécret\u20ac"])
@@ -348,7 +366,8 @@ def test_kubeconfig_with_an_unknown_context(tmp_path: Path) -> None:
 
 def test_without_the_official_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent does not depend on the official client, so the error names the extra to install."""
+    for name in [name for name in sys.modules if name.startswith("kubernetes.")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kubernetes", None)
-    monkeypatch.delitem(sys.modules, "kubernetes.config", raising=False)
     with pytest.raises(ConfigError, match=r"the extra \[client\]"):
         Config.from_kubeconfig(kubeconfig(tmp_path, {}))
