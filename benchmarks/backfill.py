@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.least_wait import least_worst_wait
 from benchmarks.targets import Row, show
-from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
-from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.run_time_history import RunTimeHistory
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_forecast import sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolState
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 from zonewise_scheduler.simulator.history import History
 from zonewise_scheduler.simulator.number_column import NumberColumn
 from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, LogHistory, build_tasks

@@ -60,7 +60,7 @@ _KUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 _MEASURED = """
 import atexit, gc, json, sys, time
 from zonewise.cli import main
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 
 pauses, passes, begin = [], [], [0.0]
 

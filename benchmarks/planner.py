@@ -18,15 +18,16 @@ from unittest.mock import patch
 
 from benchmarks.backfill import KTH, TRACES, repeated
 from benchmarks.targets import Row, show
-from zonewise_scheduler.backfill import events, forecast
-from zonewise_scheduler.backfill.forecast import SubmittedWorkload
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
-from zonewise_scheduler.backfill.forecast_window import RecentStarts
-from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.forecast import sample_paths as forecast
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
+from zonewise_scheduler.backfill.forecast.sample_paths import SubmittedWorkload
+from zonewise_scheduler.backfill.forecast.window import RecentStarts
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
-from zonewise_scheduler.backfill.reservation import ReservationTable
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.reservations.reservation import ReservationTable
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
+from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
@@ -37,8 +38,8 @@ from zonewise_scheduler.simulator.swf import read_swf
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from zonewise_scheduler.backfill.forecast_starts import KnownAdmissions
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.scheduling.known_admissions import KnownAdmissions
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan, Reservation
     from zonewise_scheduler.simulator.swf import LoggedJob
 

@@ -7,7 +7,7 @@ import re
 import yaml
 
 from support.snapshots import PROJECT
-from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
+from zonewise_scheduler.backfill.explanation.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.controller.admissionchecks.provisioning_config import (
     RetryStrategy,
     config_of_check,

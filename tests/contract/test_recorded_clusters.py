@@ -160,7 +160,7 @@ class Cluster:
         return ended
 
     def _change_quotas(self, manifests: list[Json]) -> None:
-        """Change queues, and submit their workloads again (backfill/events.py reconfigure)."""
+        """Change queues, and submit their workloads again (backfill/state/events.py reconfigure)."""
         self._queues |= {name_of(queue): self._read_queue(queue) for queue in manifests}
         self._snapshot = self._build()
         for name, old in self._pending.items():

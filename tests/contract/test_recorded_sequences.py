@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
 from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.planner_stories import queue
-from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
-from zonewise_scheduler.backfill.queue_router import QueueRouter
+from zonewise_scheduler.backfill.state.admission_fair_sharing import AdmissionFairSharing
+from zonewise_scheduler.backfill.state.queue_router import QueueRouter
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.queue_types import LocalQueue
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload

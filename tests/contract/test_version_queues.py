@@ -13,7 +13,7 @@ import pytest
 
 from support.live_queue import LiveQueue
 from support.version_queue import DIRECTORY, VersionQueue, decode, play_story, summary_of, written_fields
-from zonewise_scheduler.backfill.forecast_document import make_forecast_document
+from zonewise_scheduler.backfill.forecast.document import make_forecast_document
 from zonewise_scheduler.controller.planning.checkpoint_object import read_config_map, read_forecasts
 
 if TYPE_CHECKING:

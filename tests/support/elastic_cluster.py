@@ -12,7 +12,7 @@ from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.quota.api.job_pod_sets import COMPLETION_INDEX, CONTROLLER_UID
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import NodeFeed
     from zonewise_scheduler.controller.types import Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
 

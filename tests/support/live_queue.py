@@ -19,8 +19,8 @@ from zonewise_common.kube.resources import (
     RESOURCE_SLICES,
     WORKLOADS,
 )
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import NodeFeed
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.types import ObjectKey, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome

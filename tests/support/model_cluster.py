@@ -30,7 +30,7 @@ from zonewise_scheduler.controller.writing.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import NodeFeed
 
 Json = dict[str, Any]
 

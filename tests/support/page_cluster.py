@@ -32,8 +32,8 @@ from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, Policies, idle_node
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.types import Forecast, Plan
 from zonewise_scheduler.controller.controller import QueueController
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind

@@ -18,7 +18,7 @@ from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner_feed import NodeFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import NodeFeed
 
 Json = dict[str, Any]
 

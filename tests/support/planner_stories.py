@@ -7,10 +7,10 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import extended_deadline
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
+from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, LocalQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
@@ -20,8 +20,8 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan, Reservation
 
 CPU = FlavorResource("all", "cpu")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from zonewise_scheduler.backfill.policies import policy_named
-from zonewise_scheduler.backfill.recording import RecordingHeader
+from zonewise_scheduler.backfill.recording.header import RecordingHeader
 from zonewise_scheduler.controller.planning.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from support.live_queue import LiveQueue
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.metrics import ControllerMetrics
 from zonewise_scheduler.controller.planning.forecaster import learning_pass
 from zonewise_scheduler.controller.status.reporter import StatusReporter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import JOBS, WORKLOADS, Resource
-from zonewise_scheduler.backfill.checkpoint import make_checkpoint
+from zonewise_scheduler.backfill.state.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.planning.checkpoint_object import (
     encode_checkpoint,
     encode_forecasts,
@@ -25,7 +25,7 @@ from zonewise_scheduler.controller.types import ObjectKey
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
 
 Json = dict[str, Any]
 

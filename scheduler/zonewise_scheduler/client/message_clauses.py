@@ -7,7 +7,7 @@ import re
 _OPENING = re.compile(
     r"(needs|flavor|most capacity|on node|has to|would|waits for|is|could|cannot|starts) |\S+/\S+ is before it "
 )
-"""The beginnings of clauses in backfill/explain_message.py and controller/status/pending_note.py."""
+"""The beginnings of clauses in backfill/explanation/message.py and controller/status/pending_note.py."""
 
 
 def message_clauses(message: str) -> list[str]:

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.labels import Requirement
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.nodes.node_view import NodeRevisions

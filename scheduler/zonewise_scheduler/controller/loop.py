@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint
-    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+    from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedReport
     from zonewise_scheduler.controller.observed_pod import WatchedPod

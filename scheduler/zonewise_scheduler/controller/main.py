@@ -16,10 +16,10 @@ from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.clock import monotonic_clock
 from zonewise_common.service.options import SettingsError, settings_digest
 from zonewise_common.service.stop_signals import stop_event
-from zonewise_scheduler.backfill.checkpoint import make_checkpoint
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import policy_named
-from zonewise_scheduler.backfill.recording import RecordingHeader
+from zonewise_scheduler.backfill.recording.header import RecordingHeader
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.state.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
 from zonewise_scheduler.controller.election import Election
 from zonewise_scheduler.controller.informers import ObjectInformers

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.reservations.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast, Plan
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.status.reporter import ControllerSnapshot

@@ -15,11 +15,11 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.planner_state import new_state
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.explanation.explain import explain
+from zonewise_scheduler.backfill.explanation.message import explanation_message
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
+from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.simulator.history import History, JobHistory, JobOutcome, JobRun
 from zonewise_scheduler.simulator.initial_state import (

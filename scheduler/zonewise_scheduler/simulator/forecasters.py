@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.arrival_history import ArrivalHistory
-from zonewise_scheduler.backfill.forecast import bounded_options, sample_starts
-from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
-from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.arrival_history import ArrivalHistory
+from zonewise_scheduler.backfill.forecast.calibration import ForecastCalibration
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.forecast.sample_paths import bounded_options, sample_starts
 from zonewise_scheduler.backfill.pool import pool_forecast
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.quota.api.workload_types import Workload
 

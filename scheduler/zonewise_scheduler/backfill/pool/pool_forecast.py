@@ -1,7 +1,7 @@
 """Forecasts a pool by simulating its policy on copies of its state.
 
 Each sample path draws new run times from similar jobs (run_time_samples.py) and replays the submissions of another week
-(arrival_history.py). A job's start in each sample path is one sample; forecast_calibration.py derives an interval from
+(arrival_history.py). A job's start in each sample path is one sample; calibration.py derives an interval from
 the samples.
 """
 
@@ -14,16 +14,16 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.run_time_samples import SampledRunTimes, number_of_sample_paths
+from zonewise_scheduler.backfill.forecast.run_time_samples import SampledRunTimes, number_of_sample_paths
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from zonewise_scheduler.backfill.arrival_history import PastArrival
-    from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
+    from zonewise_scheduler.backfill.forecast.arrival_history import PastArrival
+    from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
+    from zonewise_scheduler.backfill.forecast.run_time_samples import RunTimeDraw
     from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
-    from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_SAMPLE_PATHS = 48
 """Maximum number of sample paths: more than for a cluster, since a decision of a pool costs microseconds."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_common.kube.resources import CLUSTER_QUEUES, NAMESPACES, PODS, WORKLOADS
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
 from zonewise_scheduler.controller.jobs.elastic_job import is_sliced

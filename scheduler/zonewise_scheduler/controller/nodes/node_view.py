@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_common.k8s.taints import Taint, Toleration
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
     from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource

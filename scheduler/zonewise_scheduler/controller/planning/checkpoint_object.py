@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from zonewise_scheduler.backfill.checkpoint import Checkpoint
-from zonewise_scheduler.backfill.forecast_document import (
+from zonewise_scheduler.backfill.forecast.document import (
     ForecastDocument,
     make_forecast_document,
     read_forecast_document,
 )
+from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise_scheduler.backfill.checkpoint import CheckpointReservation
-    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+    from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+    from zonewise_scheduler.backfill.state.checkpoint import CheckpointReservation
     from zonewise_scheduler.controller.types import Json
 
 NAME = "zonewise-controller-checkpoint"

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zonewise_common.kube.client import Client
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint
-    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+    from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
 

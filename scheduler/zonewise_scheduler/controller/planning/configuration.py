@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_common.kube.resources import Resource
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.nodes.devices.allocated_claims import AllocatedClaim
 

@@ -3,7 +3,7 @@
 A sample path runs the planner forward, which takes from milliseconds to a second. So the number of workloads with a
 forecast and the passes of a sample path are bounded, and the thread rests most of the time. An increment consists of a
 few new sample paths, or only one if many workloads are pending or running. They replace the oldest of the last 16
-sample paths (forecast_window.py). Then all forecasts are computed again from these 16. So a change affects the newest
+sample paths (window.py). Then all forecasts are computed again from these 16. So a change affects the newest
 sample path after one increment, and all of them after 16 sample paths.
 
 The samples return to the controller's thread, which holds the ForecastHistory and computes forecasts from them.
@@ -21,19 +21,19 @@ from enum import Enum, auto
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.backfill.forecast import MAX_RESERVATION_DEPTH, bounded_options, sample_starts
-from zonewise_scheduler.backfill.forecast_window import RecentStarts
-from zonewise_scheduler.backfill.run_time_samples import SAMPLES, number_of_sample_paths
+from zonewise_scheduler.backfill.forecast.run_time_samples import SAMPLES, number_of_sample_paths
+from zonewise_scheduler.backfill.forecast.sample_paths import MAX_RESERVATION_DEPTH, bounded_options, sample_starts
+from zonewise_scheduler.backfill.forecast.window import RecentStarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-    from zonewise_scheduler.backfill.forecast import SamplePathOptions, StartSamples, SubmittedWorkload
-    from zonewise_scheduler.backfill.forecast_history import ForecastHistory
-    from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+    from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
+    from zonewise_scheduler.backfill.forecast.sample_paths import SamplePathOptions, StartSamples, SubmittedWorkload
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
 
 
 def keys_with_pending_checks(state: PlannerState) -> Iterator[str]:

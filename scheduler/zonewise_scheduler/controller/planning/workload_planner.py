@@ -34,8 +34,8 @@ from zonewise_scheduler.quota.api.workload_slices import REPLACEMENT_ANNOTATION,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.types import Plan, Victim
     from zonewise_scheduler.controller.nodes.node_view import NodeView
     from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs

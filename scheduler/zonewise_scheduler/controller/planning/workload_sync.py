@@ -27,7 +27,7 @@ from zonewise_scheduler.controller.workloads.conditions import condition_time, f
 from zonewise_scheduler.controller.workloads.status import REPLACEMENT, has_quota, requeue_time
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.types import Json
 
 

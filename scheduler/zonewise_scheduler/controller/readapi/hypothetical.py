@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.service.handlers import json_response, text_response
 from zonewise_common.token_bucket import TokenBucket
-from zonewise_scheduler.backfill.events import submit
-from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.forecast import sample_starts
-from zonewise_scheduler.backfill.planner_feed import InvalidWorkload
+from zonewise_scheduler.backfill.explanation.explain import explain
+from zonewise_scheduler.backfill.explanation.message import explanation_message
+from zonewise_scheduler.backfill.forecast.sample_paths import sample_starts
+from zonewise_scheduler.backfill.recording.planner_feed import InvalidWorkload
+from zonewise_scheduler.backfill.state.events import submit
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.planning.forecaster import copy_basis, options_within
 from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise_common.service.handlers import Request, Response
-    from zonewise_scheduler.backfill.forecast_calibration import ForecastCalibration
+    from zonewise_scheduler.backfill.forecast.calibration import ForecastCalibration
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.planning.forecaster import ForecastBasis
     from zonewise_scheduler.controller.status.reporter import StatusReporter

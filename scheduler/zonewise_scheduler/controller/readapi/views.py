@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.backfill.explain_message import explanation_message
+from zonewise_scheduler.backfill.explanation.explain import explain
+from zonewise_scheduler.backfill.explanation.message import explanation_message
 from zonewise_scheduler.controller.readapi.job_details import placement_json
 from zonewise_scheduler.controller.status.pending_note import pending_reason, queue_reason, start_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
@@ -20,9 +20,9 @@ from zonewise_scheduler.quota.api.amount import amount_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zonewise_scheduler.backfill.explanation import Explanation
-    from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.explanation.explanation import Explanation
+    from zonewise_scheduler.backfill.reservations.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.status.pending_note import PendingNote

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.events import Occurrences, event
 from zonewise_common.kube.resources import EVENTS, PODS, WORKLOADS
-from zonewise_scheduler.backfill.explain_message import format_duration
+from zonewise_scheduler.backfill.explanation.message import format_duration
 from zonewise_scheduler.controller.admissionchecks.provisioning import CHECK_UPDATED
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.admissionchecks.provisioning_request import PROVISIONING_REQUESTS

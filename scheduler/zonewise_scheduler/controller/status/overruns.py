@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.explain_message import format_duration
+from zonewise_scheduler.backfill.explanation.message import format_duration
 from zonewise_scheduler.controller.status.job_events import JobEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.controller.status.pending_note import PendingNote
 
 GRACE = 30.0

@@ -10,10 +10,10 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.dates import utc_clock
-from zonewise_scheduler.backfill.explain_message import UNKNOWN_TIME, explanation_message
+from zonewise_scheduler.backfill.explanation.message import UNKNOWN_TIME, explanation_message
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.explanation import Explanation
+    from zonewise_scheduler.backfill.explanation.explanation import Explanation
     from zonewise_scheduler.backfill.types import Forecast
 
 MIN_SHIFT = 60.0

@@ -19,13 +19,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.token_bucket import TokenBucket
-from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explanation.explain import explain
 from zonewise_scheduler.controller.status.pending_note import PendingNote, invalid_note, pending_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
 
 MIN_WAIT = 10.0

@@ -16,7 +16,7 @@ from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_sh
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, LocalQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.hierarchy.drs import DRS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import PODS, WORKLOADS
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.controller.reconcile.workload import patch_status, workload_key
 from zonewise_scheduler.controller.status.job_events import (
     EXPLAIN_PURPOSE,
@@ -39,7 +39,7 @@ from zonewise_scheduler.quota.api.workload_reader import read_workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.planning.forecaster import SampledForecast

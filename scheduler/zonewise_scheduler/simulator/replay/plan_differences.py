@@ -1,4 +1,4 @@
-"""The differences between two plans of one scheduling pass (backfill/plan_document.py)."""
+"""The differences between two plans of one scheduling pass (backfill/recording/plan_document.py)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     line                          what it is
     {"recording": 1, ...}         a controller starts, with an empty planner; a later one may append to the same file
-    {"entry": ..., ...}           an entry fed to the planner (backfill/planner_feed.py)
+    {"entry": ..., ...}           an entry fed to the planner (backfill/recording/planner_feed.py)
     {"entry": "pass", ...}        a scheduling pass begins
     {"plan": ...}                 the decisions of the pass; absent if the controller was killed before
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from zonewise_common.k8s.dates import LAST_TIME
-from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
+from zonewise_scheduler.backfill.recording.header import RecordingHeader, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

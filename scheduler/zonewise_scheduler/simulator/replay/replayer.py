@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
-from zonewise_scheduler.backfill.plan_document import plan_document
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.explanation.explain import explain
+from zonewise_scheduler.backfill.explanation.message import explanation_message, format_duration
+from zonewise_scheduler.backfill.recording.plan_document import plan_document
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.simulator.replay.recording_reader import DamagedRecordingError, read_batches
 from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.backfill.recording import RecordingHeader
+    from zonewise_scheduler.backfill.recording.header import RecordingHeader
     from zonewise_scheduler.simulator.replay.recording_reader import RecordedBatch, RecordedEntry
 
 Json = dict[str, Any]

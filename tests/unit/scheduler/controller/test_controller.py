@@ -9,7 +9,7 @@ from support.model_cluster import ModelCluster
 from support.placed_cluster import PlacedCluster
 from support.plain_pods import queued_pod
 from zonewise_common.kube.resources import PODS, WORKLOADS
-from zonewise_scheduler.backfill.checkpoint import make_checkpoint
+from zonewise_scheduler.backfill.state.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.jobs.batch_job import BatchJob
 from zonewise_scheduler.controller.jobs.raycluster import ADAPTER as RAY_CLUSTER

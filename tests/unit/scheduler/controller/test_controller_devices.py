@@ -17,7 +17,7 @@ from zonewise_common.kube.resources import (
     RESOURCE_SLICES,
     Resource,
 )
-from zonewise_scheduler.backfill.explain import explain
+from zonewise_scheduler.backfill.explanation.explain import explain
 from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
 from zonewise_scheduler.controller.types import ObjectKey

@@ -10,8 +10,8 @@ import pytest
 
 from support.waiting import PATIENCE, eventually, pause
 from zonewise_common.kube.resources import WORKLOADS
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.controller import QueueController
 from zonewise_scheduler.controller.loop import BATCH_TIME, MAX_BATCH_TIME, ControllerLoop, Listing, WriteEnded
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
+from zonewise_scheduler.backfill.recording.header import RecordingHeader, read_header
 from zonewise_scheduler.controller import main
 from zonewise_scheduler.controller.settings import ControllerSettings
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig

@@ -9,7 +9,7 @@ import pytest
 
 from support.scenarios import EAGER, arrival, find_job, queue, scenario, start_times, with_nodes
 from zonewise_scheduler.backfill.policies import policy_named
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Victim
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
@@ -21,7 +21,7 @@ from zonewise_scheduler.simulator.history import JobRun
 from zonewise_scheduler.simulator.latency import Latency
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Plan
 
 GREEDY, FIFO = policy_named("greedy"), policy_named("fifo")

@@ -12,14 +12,14 @@ from hypothesis import given
 
 from support.pool_jobs import PoolCase, cpus, job, pool_cases, start_job
 from support.pool_runs import PoolRun, run_pool
-from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
-from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.arrival_history import DAY, ArrivalHistory
+from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
+from zonewise_scheduler.backfill.forecast.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.backfill.pool.pool_forecast import MAX_SAMPLE_PATHS, number_of_pool_sample_paths, sample_starts
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolState
-from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:

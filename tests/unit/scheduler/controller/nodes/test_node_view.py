@@ -11,8 +11,8 @@ import pytest
 
 from support.queue_objects import cluster_queue_spec
 from zonewise_common.k8s.taints import Toleration
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod
 from zonewise_scheduler.nodes.devices.provided_devices import DeviceResource

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import make_workload
-from zonewise_scheduler.backfill.forecast_document import make_forecast_document
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.document import make_forecast_document
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.controller.planning.checkpoint_object import (
     MAX_BYTES,
     MAX_FORECAST_BYTES,
@@ -31,7 +31,7 @@ from zonewise_scheduler.controller.planning.checkpoint_object import (
 from zonewise_scheduler.quota.api.workload_types import Admission
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint, CheckpointReservation
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint, CheckpointReservation
 
 FIELD, FORECASTS = "checkpoint.json.gz", "forecasts.json.gz"
 

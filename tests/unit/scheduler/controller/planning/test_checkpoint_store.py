@@ -17,7 +17,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS
 from zonewise_sandbox.apiserver import ApiServer
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.controller.planning import checkpoint_store
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore, StoredCheckpoint
@@ -25,7 +25,7 @@ from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zonewise_scheduler.backfill.checkpoint import Checkpoint
+    from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
 
 LONG = 1000.0
 

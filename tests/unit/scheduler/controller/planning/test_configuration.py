@@ -17,8 +17,8 @@ from zonewise_common.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION

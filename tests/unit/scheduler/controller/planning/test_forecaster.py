@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from support.planner_stories import make_workload
 from support.planner_stories import queue as cluster_queue
 from support.waiting import PATIENCE
-from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
-from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.forecast import sample_starts
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-from zonewise_scheduler.backfill.planner_state import new_state
+from unit.scheduler.backfill.reservations.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.sample_paths import sample_starts
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
+from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.controller.planning.forecaster import (
     NO_SAMPLES,
     UNCHANGED_PERIOD,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.planner_stories import Submission
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 NOW = 1000.0

@@ -12,11 +12,11 @@ import pytest
 from support.model_cluster import ModelCluster
 from support.reported_queue import ReportedQueue
 from support.scenarios import scenario
-from zonewise_scheduler.backfill import arrival_history
-from zonewise_scheduler.backfill import forecast as forecast_module
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.backfill.forecast import arrival_history
+from zonewise_scheduler.backfill.forecast import sample_paths as forecast_module
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
+from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.controller.planning.checkpoint_object import (
     encode_checkpoint,
     encode_forecasts,

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.node_changes import node_change, report_change, usage_change
-from unit.scheduler.backfill.test_planner_feed_nodes import decisions, feed, workload
-from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from unit.scheduler.backfill.recording.test_planner_feed_nodes import decisions, feed, workload
+from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.controller.planning.forecaster import copy_basis, sample_basis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+    from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 
 NODES = [f"n{i}" for i in range(6)]
 ROUNDS = 12

@@ -6,9 +6,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from support.queue_objects import planner_objects
-from zonewise_scheduler.backfill.checkpoint import make_checkpoint
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.state.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from support.queue_objects import planner_objects
-from zonewise_scheduler.backfill.planner_feed import InvalidWorkload, PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.recording.planner_feed import InvalidWorkload, PlannerFeed
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
 from zonewise_scheduler.controller.workloads.status import (
     EvictionCause,

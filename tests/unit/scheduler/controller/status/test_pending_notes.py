@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import make_workload, queue
-from zonewise_scheduler.backfill import events
-from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.explanation.explain import explain
 from zonewise_scheduler.backfill.policies import BackfillPolicy
-from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
+from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.status.pending_note import PendingNote, pending_note, queue_reason
 from zonewise_scheduler.controller.status.pending_notes import BURST, HEADS, MIN_WAIT, RATE, REFRESH, PendingNotes
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
 
 START = 1_800_000_000.0  # 2027-01-15 08:00 UTC
 RUN = 6 * 3600.0

@@ -14,7 +14,7 @@ from support.model_cluster import NAMESPACE, ModelCluster
 from support.queue_objects import resource_groups
 from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from zonewise_sandbox.apiserver.merge_patch import merge_patch
-from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
+from zonewise_scheduler.backfill.state.admission_fair_sharing import AdmissionFairSharing
 from zonewise_scheduler.controller.status.queue_status import (
     BUSY_DELAY,
     BUSY_SETTLED,

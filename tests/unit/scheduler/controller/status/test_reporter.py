@@ -12,7 +12,7 @@ from support.placed_cluster import PlacedCluster
 from support.plain_pods import queued_pod
 from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
-from zonewise_scheduler.backfill.forecast import StartSamples
+from zonewise_scheduler.backfill.forecast.sample_paths import StartSamples
 from zonewise_scheduler.client.unqueued_jobs import NO_WORKLOAD, unqueued_job, with_reason
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
 from zonewise_scheduler.controller.status import reporter
@@ -27,7 +27,7 @@ from zonewise_scheduler.controller.writing.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.state.planner_state import PlannerState
 
 Json = dict[str, Any]
 

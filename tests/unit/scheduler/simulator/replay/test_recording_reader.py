@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.recordings import recorded
-from zonewise_scheduler.backfill import planner_feed
+from zonewise_scheduler.backfill.recording import planner_feed
 from zonewise_scheduler.simulator.replay.recording_reader import DamagedRecordingError, read_batches
 from zonewise_scheduler.simulator.replay.replayer import Replayer
 

@@ -14,7 +14,7 @@ from support.node_changes import node_change, report_change
 from support.queue_objects import planner_objects
 from support.recordings import HEADER, START, STEPS, RecordedQueue, Step, recorded
 from zonewise_common.kube.resources import JOB_SETS, JOBS
-from zonewise_scheduler.backfill.planner_feed import PlannerFeed
+from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.controller.planning.recorder import Recorder
 from zonewise_scheduler.controller.workloads.workload_names import workload_name
 from zonewise_scheduler.quota.topology.types import HOSTNAME

@@ -1,0 +1,1 @@
+"""Explanations: why a workload waits, as a value and as a sentence."""

@@ -1,0 +1,1 @@
+"""Forecasts: when pending workloads will probably start, from sample paths of what may happen."""
