@@ -15,20 +15,20 @@ from support.command_cluster import GPU, CommandCluster, command_cluster, report
 from support.console_guide import ConsoleStep, console_steps, form, with_outputs, write_files
 from support.snapshots import PROJECT
 from zonewise_common.cli.option_specs import option_specs
-from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
-from zonewise_scheduler.client.describe_node import describe_node
-from zonewise_scheduler.client.describe_pod import describe_pod
-from zonewise_scheduler.client.job_facts import JobFacts
-from zonewise_scheduler.client.job_objects import job_objects
-from zonewise_scheduler.client.job_request import JobRequest
-from zonewise_scheduler.client.node_facts import NodeAvailability
-from zonewise_scheduler.client.node_listing import list_nodes
-from zonewise_scheduler.client.pod_facts import PodFacts
-from zonewise_scheduler.client.queue_facts import QueueFacts
-from zonewise_scheduler.client.queue_listing import list_jobs, list_queues
-from zonewise_scheduler.client.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
-from zonewise_scheduler.client.sbatch_values import parse_array
-from zonewise_scheduler.client.setup_findings import Finding
+from zonewise_scheduler.client.describe.describe_job import JobContextFacts, describe_job
+from zonewise_scheduler.client.describe.describe_node import describe_node
+from zonewise_scheduler.client.describe.describe_pod import describe_pod
+from zonewise_scheduler.client.jobs.job_facts import JobFacts
+from zonewise_scheduler.client.jobs.pod_facts import PodFacts
+from zonewise_scheduler.client.nodes.node_facts import NodeAvailability
+from zonewise_scheduler.client.nodes.node_listing import list_nodes
+from zonewise_scheduler.client.queues.queue_facts import QueueFacts
+from zonewise_scheduler.client.queues.queue_listing import list_jobs, list_queues
+from zonewise_scheduler.client.setup.setup_findings import Finding
+from zonewise_scheduler.client.submit.job_objects import job_objects
+from zonewise_scheduler.client.submit.job_request import JobRequest
+from zonewise_scheduler.client.submit.sbatch_options import PASSED_OVER, REJECTED, add_sbatch_options
+from zonewise_scheduler.client.submit.sbatch_values import parse_array
 from zonewise_scheduler.controller.planning.forecaster import PERIOD
 
 if TYPE_CHECKING:

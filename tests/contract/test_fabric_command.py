@@ -192,7 +192,7 @@ def test_equal_labels_of_another_manager_are_shared(site: Site) -> None:
 
 def test_a_deleted_node_is_not_created_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is deleted after the command has read it. The others are labelled."""
-    from zonewise_scheduler.client import fabric_changes
+    from zonewise_scheduler.client.fabric import fabric_changes
 
     original = fabric_changes.label_changes
 

@@ -21,10 +21,10 @@ from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
-from zonewise_scheduler.client.description import render_description
-from zonewise_scheduler.client.explaining import explain
-from zonewise_scheduler.client.read_api import ReadApi
-from zonewise_scheduler.client.session import Session
+from zonewise_scheduler.client.cluster.read_api import ReadApi
+from zonewise_scheduler.client.cluster.session import Session
+from zonewise_scheduler.client.describe.description import render_description
+from zonewise_scheduler.client.describe.explaining import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from unittest.mock import create_autospec
 from support.admission_reviews import QUEUE
 from support.manifests import NAMESPACE, Object, combined, objects, of_kind, rights
 from zonewise_common.service.authorizer import REVIEWED_PREFIX
-from zonewise_scheduler.client.read_api import SERVICE, TLS_PORT
-from zonewise_scheduler.client.viewer_token import ACCOUNT as VIEWER
+from zonewise_scheduler.client.cluster.read_api import SERVICE, TLS_PORT
+from zonewise_scheduler.client.cluster.viewer_token import ACCOUNT as VIEWER
 from zonewise_scheduler.controller.election import LEASE
 from zonewise_scheduler.controller.jobs.registry import discover_adapters
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE

@@ -19,8 +19,8 @@ from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import HttpServer
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.up.ports import reserved_port
-from zonewise_scheduler.client.page_server import PageServer
-from zonewise_scheduler.client.read_api import ReadApi
+from zonewise_scheduler.client.cluster.page_server import PageServer
+from zonewise_scheduler.client.cluster.read_api import ReadApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

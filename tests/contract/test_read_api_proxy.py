@@ -28,8 +28,8 @@ from zonewise_common.kube.errors import Forbidden, Unauthorized
 from zonewise_common.kube.transport import Transport
 from zonewise_common.service.authorizer import TOKEN_HEADER
 from zonewise_sandbox.up.ports import reserved_port
-from zonewise_scheduler.client.page_server import PageServer
-from zonewise_scheduler.client.read_api import ReadApiUnavailable, proxied_read_api
+from zonewise_scheduler.client.cluster.page_server import PageServer
+from zonewise_scheduler.client.cluster.read_api import ReadApiUnavailable, proxied_read_api
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,9 +8,9 @@ import pytest
 
 from support.apiserver import real_server
 from support.clusters import Cluster, cluster, embedded_server
-from zonewise_scheduler.client.job_objects import job_objects
-from zonewise_scheduler.client.job_request import GPU, JobRequest
-from zonewise_scheduler.client.sbatch_values import parse_array
+from zonewise_scheduler.client.submit.job_objects import job_objects
+from zonewise_scheduler.client.submit.job_request import GPU, JobRequest
+from zonewise_scheduler.client.submit.sbatch_values import parse_array
 
 if TYPE_CHECKING:
     from typing import Any

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

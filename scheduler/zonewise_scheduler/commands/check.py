@@ -8,7 +8,7 @@ from zonewise_common.cli.command import Command
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, TABLE, YAML, add_output_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,10 +32,10 @@ def run(arguments: Namespace) -> int:
     """Print the findings. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.describe_setup import describe_setup
-        from zonewise_scheduler.client.description import render_description
-        from zonewise_scheduler.client.setup_findings import ERROR, setup_findings
-        from zonewise_scheduler.client.setup_reading import read_setup
+        from zonewise_scheduler.client.describe.describe_setup import describe_setup
+        from zonewise_scheduler.client.describe.description import render_description
+        from zonewise_scheduler.client.setup.setup_findings import ERROR, setup_findings
+        from zonewise_scheduler.client.setup.setup_reading import read_setup
 
         findings = setup_findings(read_setup(session))
         write(render_description(describe_setup(findings), arguments.output, terminal), STANDARD_OUTPUT)

@@ -15,8 +15,8 @@ from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.k8s.yaml_dumper import kubectl_dumper
 from zonewise_common.kube.errors import NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, PODS
-from zonewise_scheduler.client.outage import OutageTolerance
-from zonewise_scheduler.client.session import open_session
+from zonewise_scheduler.client.cluster.outage import OutageTolerance
+from zonewise_scheduler.client.cluster.session import open_session
 from zonewise_scheduler.commands.part_arguments import input_files, part_arguments
 from zonewise_scheduler.commands.sweep import RunProgress, prepare_sweep, simulate_run, write_sweep
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_VARIABLE, SWEEP_LABEL, SweepJob

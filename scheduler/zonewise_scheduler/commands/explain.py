@@ -9,8 +9,8 @@ from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments
 from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
-from zonewise_scheduler.client.watched_text import show_text
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.watched_text import show_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -35,8 +35,8 @@ def run(arguments: Namespace) -> int:
     """Print the explanation. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.description import render_description
-        from zonewise_scheduler.client.explaining import explain, unknown_name
+        from zonewise_scheduler.client.describe.description import render_description
+        from zonewise_scheduler.client.describe.explaining import explain, unknown_name
 
         first = [explain(session, arguments.name)]
         if first[0] is None:

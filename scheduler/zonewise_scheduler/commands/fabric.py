@@ -13,14 +13,14 @@ from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, TABLE, YAML, add_output_arguments, render_document, render_listing
 from zonewise_common.cli.terminal import printable, stdout_terminal
 from zonewise_common.k8s.labels import is_qualified_name, is_subdomain
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.client.fabric_nodes import LabelledNode
-    from zonewise_scheduler.client.session import Json, Session
+    from zonewise_scheduler.client.cluster.session import Json, Session
+    from zonewise_scheduler.client.fabric.fabric_nodes import LabelledNode
     from zonewise_scheduler.fabric.levels import FabricLevels
     from zonewise_scheduler.fabric.types import NetworkFabric
 
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int:
         _print(arguments, _result(fabric, None, arguments), {})
         return 0
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.fabric_nodes import read_labelled_nodes
+        from zonewise_scheduler.client.fabric.fabric_nodes import read_labelled_nodes
 
         nodes, notes = read_labelled_nodes(session)
         result = _result(fabric, nodes, arguments)
@@ -127,7 +127,7 @@ def _read(paths: Sequence[str], slurm_topology: str) -> NetworkFabric:
 
 def _result(fabric: NetworkFabric, nodes: Sequence[LabelledNode] | None, arguments: Namespace) -> _LabelledFabric:
     """Return the levels of the hosts in the files, or those of the nodes of a cluster."""
-    from zonewise_scheduler.client.fabric_listing import fabric_notes, missing_nodes
+    from zonewise_scheduler.client.fabric.fabric_listing import fabric_notes, missing_nodes
     from zonewise_scheduler.fabric.levels import fabric_levels
     from zonewise_scheduler.fabric.matching import match_hosts, match_nodes
     from zonewise_scheduler.fabric.node_labels import level_labels, node_labels
@@ -146,8 +146,8 @@ def _result(fabric: NetworkFabric, nodes: Sequence[LabelledNode] | None, argumen
 
 
 def _print(arguments: Namespace, result: _LabelledFabric, uids: Mapping[str, str]) -> None:
-    from zonewise_scheduler.client.fabric_listing import list_fabric
-    from zonewise_scheduler.client.fabric_objects import node_object, topology_object
+    from zonewise_scheduler.client.fabric.fabric_listing import list_fabric
+    from zonewise_scheduler.client.fabric.fabric_objects import node_object, topology_object
 
     if arguments.output == LABELS:
         lines = (f"{node} {_pairs(labels)}\n" for node, labels in result.node_labels.items())
@@ -165,8 +165,13 @@ def _print(arguments: Namespace, result: _LabelledFabric, uids: Mapping[str, str
 
 def _change(session: Session, nodes: Iterable[LabelledNode], result: _LabelledFabric, arguments: Namespace) -> int:
     """Print the changes, and apply them unless --dry-run is set."""
-    from zonewise_scheduler.client.fabric_changes import apply_labels, apply_topology, label_changes, topology_change
-    from zonewise_scheduler.client.fabric_objects import topology_object
+    from zonewise_scheduler.client.fabric.fabric_changes import (
+        apply_labels,
+        apply_topology,
+        label_changes,
+        topology_change,
+    )
+    from zonewise_scheduler.client.fabric.fabric_objects import topology_object
 
     notes = list(result.notes)
     changes, unconfirmed = label_changes(nodes, result.node_labels, prune=arguments.prune)

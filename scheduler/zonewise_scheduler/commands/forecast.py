@@ -11,16 +11,16 @@ from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, TABLE, YAML, add_output_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.job_request import GPU, JobRequest, pod_devices
-from zonewise_scheduler.client.sbatch_values import parse_gpus, parse_memory, parse_time_limit
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.submit.job_request import GPU, JobRequest, pod_devices
+from zonewise_scheduler.client.submit.sbatch_values import parse_gpus, parse_memory, parse_time_limit
 from zonewise_scheduler.commands.arguments import count
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping
 
-    from zonewise_scheduler.client.session import Json
+    from zonewise_scheduler.client.cluster.session import Json
 
 _NO_START = 1
 
@@ -75,10 +75,10 @@ def run(arguments: Namespace) -> int:
     request = _request(arguments)
     with open_session(arguments) as session:
         from zonewise_common.kube.errors import NotFound
-        from zonewise_scheduler.client.describe_forecast import describe_forecast
-        from zonewise_scheduler.client.description import render_description
-        from zonewise_scheduler.client.job_objects import pod_requests, summary
-        from zonewise_scheduler.client.read_api import ReadApiUnavailable
+        from zonewise_scheduler.client.cluster.read_api import ReadApiUnavailable
+        from zonewise_scheduler.client.describe.describe_forecast import describe_forecast
+        from zonewise_scheduler.client.describe.description import render_description
+        from zonewise_scheduler.client.submit.job_objects import pod_requests, summary
         from zonewise_scheduler.client.time_text import parse_time
 
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.argument_types import port
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -35,8 +35,8 @@ def run(arguments: Namespace) -> int:
     with open_session(arguments) as session:
         from zonewise_common.kube.errors import NotFound
         from zonewise_common.service.stop_signals import stop_event
-        from zonewise_scheduler.client.page_server import PageServer
-        from zonewise_scheduler.client.read_api import ReadApiUnavailable
+        from zonewise_scheduler.client.cluster.page_server import PageServer
+        from zonewise_scheduler.client.cluster.read_api import ReadApiUnavailable
 
         try:
             session.read_api.get("/api/v1/queues")

@@ -10,23 +10,23 @@ from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments, render_listing
 from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
-from zonewise_scheduler.client.watched_text import show_text
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.watched_text import show_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from zonewise_common.cli.output_format import Listing
-    from zonewise_scheduler.client.job_reading import QueueSelection
-    from zonewise_scheduler.client.queue_facts import QueueFacts
-    from zonewise_scheduler.client.session import Session
+    from zonewise_scheduler.client.cluster.session import Session
+    from zonewise_scheduler.client.jobs.job_reading import QueueSelection
+    from zonewise_scheduler.client.queues.queue_facts import QueueFacts
 
 _NO_QUEUE = 1
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    from zonewise_scheduler.client.job_selection import SORT_COLUMNS, read_states
+    from zonewise_scheduler.client.jobs.job_selection import SORT_COLUMNS, read_states
 
     parser.epilog = (
         "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the "
@@ -53,7 +53,7 @@ def run(arguments: Namespace) -> int:
     """Print queues or jobs. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.job_reading import find_queue
+        from zonewise_scheduler.client.jobs.job_reading import find_queue
 
         selection = find_queue(session, arguments.queue) if arguments.queue else None
         if arguments.queue and selection is None:
@@ -79,8 +79,8 @@ COMMAND = Command("list queues with their quota and usage, or the jobs of a queu
 def _queues(session: Session) -> Listing:
     from zonewise_common.kube.errors import Forbidden
     from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-    from zonewise_scheduler.client.queue_facts import read_cluster_queue, read_local_queue, sorted_queues
-    from zonewise_scheduler.client.queue_listing import list_queues
+    from zonewise_scheduler.client.queues.queue_facts import read_cluster_queue, read_local_queue, sorted_queues
+    from zonewise_scheduler.client.queues.queue_listing import list_queues
 
     problems: list[str] = []
     notes: list[str] = []
@@ -96,10 +96,10 @@ def _queues(session: Session) -> Listing:
 
 
 def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespace) -> Listing:
-    from zonewise_scheduler.client.job_facts import STATES
-    from zonewise_scheduler.client.job_reading import read_jobs
-    from zonewise_scheduler.client.job_selection import select_jobs
-    from zonewise_scheduler.client.queue_listing import list_jobs
+    from zonewise_scheduler.client.jobs.job_facts import STATES
+    from zonewise_scheduler.client.jobs.job_reading import read_jobs
+    from zonewise_scheduler.client.jobs.job_selection import select_jobs
+    from zonewise_scheduler.client.queues.queue_listing import list_jobs
 
     jobs, notes = read_jobs(session, everywhere=selection is not None and bool(selection.cluster_queue))
     if selection is not None:

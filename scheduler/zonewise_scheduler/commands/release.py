@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command
-from zonewise_scheduler.client.action_output import act_on_jobs, add_action_arguments
+from zonewise_scheduler.client.jobs.action_output import act_on_jobs, add_action_arguments
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from zonewise_scheduler.client.job_actions import ActionResult
-    from zonewise_scheduler.client.job_reading import NamedJobs
+    from zonewise_scheduler.client.jobs.job_actions import ActionResult
+    from zonewise_scheduler.client.jobs.job_reading import NamedJobs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def run(arguments: Namespace) -> int:
     """Release each job. Raises CommandError."""
 
     def act(jobs: NamedJobs, name: str) -> ActionResult:
-        from zonewise_scheduler.client.job_actions import release
+        from zonewise_scheduler.client.jobs.job_actions import release
 
         return release(jobs, name, dry_run=arguments.dry_run)
 

@@ -14,7 +14,7 @@ from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.imports import without_collections
 from zonewise_common.cli.output import STANDARD_OUTPUT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER
-from zonewise_scheduler.client.session import add_cluster_arguments
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments
 from zonewise_scheduler.commands.arguments import (
     advised_setting,
     count,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.command import Command, CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.output_format import JSON, NAME, YAML, render_document
-from zonewise_scheduler.client.sbatch_options import add_sbatch_options, add_unsupported_options
-from zonewise_scheduler.client.session import add_cluster_arguments
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments
+from zonewise_scheduler.client.submit.sbatch_options import add_sbatch_options, add_unsupported_options
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from zonewise_scheduler.client.batch_script import BatchScript
-    from zonewise_scheduler.client.job_request import JobRequest
+    from zonewise_scheduler.client.submit.batch_script import BatchScript
+    from zonewise_scheduler.client.submit.job_request import JobRequest
 
 _FORMATS = (JSON, YAML, NAME)
 
@@ -47,8 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print or create the objects of a job. Raises CommandError."""
-    from zonewise_scheduler.client.job_objects import job_objects
-    from zonewise_scheduler.client.script_notes import script_notes
+    from zonewise_scheduler.client.submit.job_objects import job_objects
+    from zonewise_scheduler.client.submit.script_notes import script_notes
 
     if arguments.output and arguments.output not in _FORMATS:
         arguments.output_file, arguments.output = arguments.output, ""
@@ -62,8 +62,8 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         _print(request, job_objects(request, script.content), arguments, created=False)
         return 0
-    from zonewise_scheduler.client.session import open_session
-    from zonewise_scheduler.client.submission import submit
+    from zonewise_scheduler.client.cluster.session import open_session
+    from zonewise_scheduler.client.submit.submission import submit
 
     with open_session(arguments) as session:
         request, objects = submit(session, request, script.content, _note)
@@ -75,7 +75,7 @@ COMMAND = Command("submit a batch script as a Job, with sbatch's options", add_a
 
 
 def _add_job_options(parser: ArgumentParser) -> None:
-    from zonewise_scheduler.client.job_request import GPU
+    from zonewise_scheduler.client.submit.job_request import GPU
 
     add = parser.add_argument_group("job, with Kubernetes' options").add_argument
     add(
@@ -103,9 +103,9 @@ def _add_job_options(parser: ArgumentParser) -> None:
 
 
 def _request(arguments: Namespace) -> tuple[JobRequest, BatchScript]:
-    from zonewise_scheduler.client.batch_script import wrapped_script
-    from zonewise_scheduler.client.job_request import job_request
-    from zonewise_scheduler.client.sbatch_options import merged_options, parse_directives
+    from zonewise_scheduler.client.submit.batch_script import wrapped_script
+    from zonewise_scheduler.client.submit.job_request import job_request
+    from zonewise_scheduler.client.submit.sbatch_options import merged_options, parse_directives
 
     path = arguments.script or "-"
     if arguments.wrap is not None and arguments.script:
@@ -120,7 +120,7 @@ def _request(arguments: Namespace) -> tuple[JobRequest, BatchScript]:
 
 
 def _read(path: str) -> BatchScript:
-    from zonewise_scheduler.client.batch_script import read_script
+    from zonewise_scheduler.client.submit.batch_script import read_script
 
     try:
         if path == "-":
@@ -136,7 +136,7 @@ def _read(path: str) -> BatchScript:
 
 
 def _print(request: JobRequest, objects: list[dict[str, object]], arguments: Namespace, *, created: bool) -> None:
-    from zonewise_scheduler.client.job_objects import summary
+    from zonewise_scheduler.client.submit.job_objects import summary
 
     if arguments.output == YAML:
         text = "---\n".join(render_document(obj, YAML) for obj in objects)

@@ -9,8 +9,8 @@ from zonewise_common.cli.command import Command
 from zonewise_common.cli.output_format import add_output_arguments, render_listing
 from zonewise_common.cli.redraw import add_watch_arguments
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_scheduler.client.session import add_cluster_arguments, open_session
-from zonewise_scheduler.client.watched_text import show_text
+from zonewise_scheduler.client.cluster.session import add_cluster_arguments, open_session
+from zonewise_scheduler.client.cluster.watched_text import show_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -20,7 +20,7 @@ _NO_NODE = 1
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    from zonewise_scheduler.client.node_listing import SORT_COLUMNS
+    from zonewise_scheduler.client.nodes.node_listing import SORT_COLUMNS
 
     parser.epilog = (
         "The line of a node shows what its pods do not request. The lines of its zones show what a Guaranteed pod "
@@ -45,8 +45,8 @@ def run(arguments: Namespace) -> int:
     """Print the nodes. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
-        from zonewise_scheduler.client.node_listing import list_nodes, sorted_nodes
-        from zonewise_scheduler.client.node_reading import read_nodes
+        from zonewise_scheduler.client.nodes.node_listing import list_nodes, sorted_nodes
+        from zonewise_scheduler.client.nodes.node_reading import read_nodes
 
         nodes, notes = read_nodes(session, arguments.nodes, arguments.selector)
         unknown = sorted(set(arguments.nodes) - {node.name for node in nodes})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.client.job_facts import read_job
+from zonewise_scheduler.client.jobs.job_facts import read_job
 from zonewise_scheduler.client.time_text import format_time, parse_time
 
 LAST = "9999-12-31T23:59:59Z"

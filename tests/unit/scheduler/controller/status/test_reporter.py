@@ -13,7 +13,7 @@ from support.plain_pods import queued_pod
 from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast.sample_paths import StartSamples
-from zonewise_scheduler.client.unqueued_jobs import NO_WORKLOAD, unqueued_job, with_reason
+from zonewise_scheduler.client.jobs.unqueued_jobs import NO_WORKLOAD, unqueued_job, with_reason
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
 from zonewise_scheduler.controller.status import reporter
 from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE

@@ -1,0 +1,1 @@
+"""Descriptions of a job, pod, node, setup or forecast, line by line, for `zonewise explain` and others."""

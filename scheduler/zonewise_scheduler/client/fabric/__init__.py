@@ -1,0 +1,1 @@
+"""The labels and Topologies that `zonewise fabric` writes."""

@@ -1,0 +1,1 @@
+"""Jobs and pods as the commands show and change them."""

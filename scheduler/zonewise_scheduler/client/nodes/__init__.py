@@ -1,0 +1,1 @@
+"""Nodes, their free resources and devices, as the commands show them."""

@@ -1,0 +1,1 @@
+"""Queues and their jobs, as `zonewise queue` lists them."""

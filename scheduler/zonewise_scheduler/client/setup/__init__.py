@@ -1,0 +1,1 @@
+"""The setup of a cluster, and what to repair in it, for `zonewise check`."""

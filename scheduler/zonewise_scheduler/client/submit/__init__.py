@@ -1,0 +1,1 @@
+"""Batch scripts and sbatch's options, and the Jobs that they become."""
