@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.service.handlers import Request
-from zonewise_sandbox.apiserver.json_patch import json_patch
+from zonewise_sandbox.apiserver.patches.json_patch import json_patch
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.webhooks.handler import DEFAULT_PATH, VALIDATE_PATH, WebhookHandler
 from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths

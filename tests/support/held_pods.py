@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_sandbox.apiserver.json_patch import json_patch
+from zonewise_sandbox.apiserver.patches.json_patch import json_patch
 from zonewise_scheduler.controller.pods.managed_pod import ManagedPod, read_managed_pod
 from zonewise_scheduler.controller.pods.node_pin import pin_to_node
 from zonewise_scheduler.quota.topology.assignment_writer import write_topology_assignment

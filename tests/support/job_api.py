@@ -9,7 +9,7 @@ from typing import Any
 
 from support.json_copy import json_copy
 from support.json_edits import without_absent_fields
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 
 Json = dict[str, Any]
 

@@ -23,7 +23,7 @@ from zonewise_common.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.writing.outcome import Outcome
 

@@ -29,7 +29,7 @@ from zonewise_common.kube.resources import (
 )
 from zonewise_common.nrt import names
 from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, Policies, idle_node
 from zonewise_scheduler.backfill.policies import BackfillPolicy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.model_cluster import NAMESPACE, ModelCluster
 from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
-from zonewise_sandbox.apiserver.json_patch import json_patch
+from zonewise_sandbox.apiserver.patches.json_patch import json_patch
 from zonewise_sandbox.apiserver.pod_strategy import bind_pod
 from zonewise_sandbox.apiserver.status_errors import StatusError
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write

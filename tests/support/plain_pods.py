@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from support.held_pods import patched
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.controller.reconcile.job import JobContext
 from zonewise_scheduler.controller.reconcile.plain_pods import PlainPodsState, next_plain_writes
 from zonewise_scheduler.controller.types import Verb, Write

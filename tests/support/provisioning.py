@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.controller.admissionchecks.provisioning import (
     ProvisioningContext,
     ProvisioningState,

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver import pod_strategy, strategies
-from zonewise_sandbox.apiserver.crds import served_kinds
-from zonewise_sandbox.apiserver.garbagecollector import Dependents, blocks_owner, without_owner
 from zonewise_sandbox.apiserver.json_values import list_in, object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target
+from zonewise_sandbox.apiserver.schemas.crds import served_kinds
+from zonewise_sandbox.apiserver.schemas.validation import check_preconditions
 from zonewise_sandbox.apiserver.status_errors import not_found
-from zonewise_sandbox.apiserver.validation import check_preconditions
+from zonewise_sandbox.apiserver.storage.garbagecollector import Dependents, blocks_owner, without_owner
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
-    from zonewise_sandbox.apiserver.store import Key, Record, Resource, Store
+    from zonewise_sandbox.apiserver.storage.store import Key, Record, Resource, Store
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _FOREGROUND = "foregroundDeletion"

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from zonewise_sandbox.apiserver.kinds import Kind
-from zonewise_sandbox.apiserver.store import Key
+from zonewise_sandbox.apiserver.storage.store import Key
 
 
 class Target(NamedTuple):

@@ -11,21 +11,13 @@ from typing import TYPE_CHECKING
 from zonewise_sandbox.apiserver import objectmeta as meta
 from zonewise_sandbox.apiserver import pod_strategy, strategies
 from zonewise_sandbox.apiserver.cascading_store import CascadingStore, is_removable
-from zonewise_sandbox.apiserver.crds import check_definition, established
-from zonewise_sandbox.apiserver.fieldmanager import Manager, apply, update
-from zonewise_sandbox.apiserver.fieldset import ShapeError
 from zonewise_sandbox.apiserver.json_values import object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
+from zonewise_sandbox.apiserver.patches.fieldmanager import Manager, apply, update
+from zonewise_sandbox.apiserver.patches.fieldset import ShapeError
 from zonewise_sandbox.apiserver.request_info import WriteOptions
-from zonewise_sandbox.apiserver.status_errors import (
-    StatusError,
-    already_exists,
-    conflict,
-    forbidden,
-    invalid,
-    not_found,
-)
-from zonewise_sandbox.apiserver.validation import (
+from zonewise_sandbox.apiserver.schemas.crds import check_definition, established
+from zonewise_sandbox.apiserver.schemas.validation import (
     apply_update,
     bumps_generation,
     check_applied,
@@ -43,6 +35,14 @@ from zonewise_sandbox.apiserver.validation import (
     with_managed_fields,
     without_status,
 )
+from zonewise_sandbox.apiserver.status_errors import (
+    StatusError,
+    already_exists,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
 from zonewise_sandbox.apiserver.webhook_client import no_resolver
 from zonewise_sandbox.apiserver.webhook_configurations import AdmissionRequest, is_configuration, validate_configuration
 from zonewise_sandbox.apiserver.webhooks import Webhooks
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
     from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target
-    from zonewise_sandbox.apiserver.store import Store
+    from zonewise_sandbox.apiserver.storage.store import Store
     from zonewise_sandbox.apiserver.webhook_client import Resolver
 
 _NAME_ATTEMPTS = 8

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from zonewise_sandbox.apiserver import representation, request_bodies
 from zonewise_sandbox.apiserver.admission_warnings import collect_warnings, warning_headers
 from zonewise_sandbox.apiserver.discovery import VERSION, discover
+from zonewise_sandbox.apiserver.http import representation, request_bodies
+from zonewise_sandbox.apiserver.http.service_proxy import ServiceAddresses, is_proxied, no_addresses, proxy
+from zonewise_sandbox.apiserver.http.watch import Watch, parse_bool, watch_options
+from zonewise_sandbox.apiserver.http.wire import Request, Response
 from zonewise_sandbox.apiserver.json_values import list_in, object_in
 from zonewise_sandbox.apiserver.kinds import POD
-from zonewise_sandbox.apiserver.listing import Lister, selector_predicate
 from zonewise_sandbox.apiserver.openapi import OPENAPI_V2, OPENAPI_V2_TYPE, open_api
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
 from zonewise_sandbox.apiserver.reviews import is_review_kind
-from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, is_proxied, no_addresses, proxy
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     invalid_options,
@@ -27,16 +28,15 @@ from zonewise_sandbox.apiserver.status_errors import (
     unauthorized,
     unsupported,
 )
-from zonewise_sandbox.apiserver.watch import Watch, parse_bool, watch_options
+from zonewise_sandbox.apiserver.storage.listing import Lister, selector_predicate
 from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
-from zonewise_sandbox.apiserver.wire import Request, Response
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
-    from zonewise_sandbox.apiserver.listing import ListPage
     from zonewise_sandbox.apiserver.reviews import Reviews
-    from zonewise_sandbox.apiserver.store import Store
+    from zonewise_sandbox.apiserver.storage.listing import ListPage
+    from zonewise_sandbox.apiserver.storage.store import Store
 
 
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})

@@ -10,17 +10,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, cast
 
-from zonewise_sandbox.apiserver.crds import read_definitions
+from zonewise_sandbox.apiserver.http.service_proxy import ServiceAddresses, no_addresses
+from zonewise_sandbox.apiserver.http.watch import BOOKMARK_INTERVAL
+from zonewise_sandbox.apiserver.http.wire import BadRequest, read_request, write_response, write_stream
 from zonewise_sandbox.apiserver.json_values import object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, Registry
 from zonewise_sandbox.apiserver.request_info import Target, WriteOptions
 from zonewise_sandbox.apiserver.reviews import ADMIN, Reviews
 from zonewise_sandbox.apiserver.router import Router, ServerSettings
-from zonewise_sandbox.apiserver.service_proxy import ServiceAddresses, no_addresses
-from zonewise_sandbox.apiserver.store import HISTORY, Store
-from zonewise_sandbox.apiserver.watch import BOOKMARK_INTERVAL
+from zonewise_sandbox.apiserver.schemas.crds import read_definitions
+from zonewise_sandbox.apiserver.storage.store import HISTORY, Store
 from zonewise_sandbox.apiserver.webhook_client import Resolver, no_resolver
-from zonewise_sandbox.apiserver.wire import BadRequest, read_request, write_response, write_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zonewise_sandbox.apiserver import job_status, job_strategy, pod_strategy, webhook_configurations
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import DEFINITION, JOB, NAMESPACE, NODE, POD, SECRET, SERVICE
-from zonewise_sandbox.apiserver.merge_rules import is_map
+from zonewise_sandbox.apiserver.patches.merge_rules import is_map
 from zonewise_sandbox.apiserver.status_errors import Cause, forbidden_field, invalid
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zonewise_sandbox.apiserver.admission_warnings import add_warning
-from zonewise_sandbox.apiserver.json_patch import JsonPatchError, json_patch
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
 from zonewise_sandbox.apiserver.kinds import MUTATING_WEBHOOKS, NAMESPACE, VALIDATING_WEBHOOKS, Kind
+from zonewise_sandbox.apiserver.patches.json_patch import JsonPatchError, json_patch
 from zonewise_sandbox.apiserver.status_errors import StatusError
 from zonewise_sandbox.apiserver.webhook_client import CallError, Resolver, call
 from zonewise_sandbox.apiserver.webhook_configurations import matches
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise_sandbox.apiserver.json_values import Object
-    from zonewise_sandbox.apiserver.store import Store
+    from zonewise_sandbox.apiserver.storage.store import Store
     from zonewise_sandbox.apiserver.webhook_configurations import AdmissionRequest
 
 log = logging.getLogger(__name__)

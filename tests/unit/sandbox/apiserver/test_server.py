@@ -23,7 +23,7 @@ from zonewise_sandbox.apiserver import ApiServer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zonewise_sandbox.apiserver.store import Resource
+    from zonewise_sandbox.apiserver.storage.store import Resource
 
 __all__ = ["embedded_server"]
 

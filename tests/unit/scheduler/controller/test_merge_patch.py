@@ -9,7 +9,7 @@ from hypothesis import given
 
 from support.json_edits import without_absent_fields
 from support.json_strategies import OBJECTS
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.merge_patch import combine_patches, merge_patch
 
 Json = dict[str, Any]

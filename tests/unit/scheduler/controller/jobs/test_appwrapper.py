@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.controller_jobs import pod_set_infos, templates
 from support.job_kinds import ray_cluster_spec, worker_group
 from zonewise_common.k8s.fields import FieldError
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.appwrapper import ADAPTER
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, PodSetInfo, StartConflict
 from zonewise_scheduler.controller.workloads.equivalence import matches

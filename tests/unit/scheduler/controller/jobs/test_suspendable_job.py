@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.controller_jobs import pod_set_infos
 from support.job_kinds import KINDS
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConflict
 from zonewise_scheduler.controller.workloads.equivalence import matches
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload

@@ -16,7 +16,7 @@ from support.model_cluster import ModelCluster
 from support.trainer import ModelTrainer, job_set_of, replicated_job, train_job
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOB_SETS, WORKLOADS
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, injected_annotation
 from zonewise_scheduler.controller.jobs.interface import FinishedJob, PodSetInfo, StartConflict
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, adapters_by_kind

@@ -22,7 +22,7 @@ from zonewise_common.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.controller.jobs import trainjob
 from zonewise_scheduler.controller.jobs.raycluster import ADAPTER as RAY_CLUSTERS
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind

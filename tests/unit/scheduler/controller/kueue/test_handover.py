@@ -9,7 +9,7 @@ from support.kueue_beside import FINALIZER, LEASE_NAME
 from zonewise_common.kube.client import ObjectList
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, WORKLOADS, Resource
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
 from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
 from zonewise_scheduler.controller.kueue.kueue_configuration import CONFIG_MAP_KEY

@@ -13,7 +13,7 @@ from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.queue_objects import resource_groups
 from zonewise_common.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 from zonewise_scheduler.backfill.state.admission_fair_sharing import AdmissionFairSharing
 from zonewise_scheduler.controller.status.queue_status import (
     BUSY_DELAY,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.admissions import TIMES
 from support.controller_jobs import batch_jobs, pod_set_infos
 from support.job_api import JobApi
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.workloads.equivalence import matches
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.admissions import pending_workload
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.failed_checks import reject, retry
 from zonewise_scheduler.controller.workloads.status import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.controller_jobs import CONTAINER, batch_jobs
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOB_SETS, JOBS
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.jobs.registry import discover_adapters
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload, declared_changes

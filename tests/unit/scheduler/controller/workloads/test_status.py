@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.admissions import pending_workload
 from support.json_edits import JSON_VALUES
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.interface import FinishedJob
 from zonewise_scheduler.controller.workloads.conditions import MAX_MESSAGE, Condition, with_conditions
 from zonewise_scheduler.controller.workloads.status import (

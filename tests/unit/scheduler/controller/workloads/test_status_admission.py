@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.admissions import TIMES, admissions, pending_workload
-from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.status import (
     ADMITTED,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_sandbox.apiserver.schema import prune, set_defaults, validate
+from zonewise_sandbox.apiserver.schemas.schema import prune, set_defaults, validate
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

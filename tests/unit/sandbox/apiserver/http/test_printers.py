@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from zonewise_sandbox.apiserver.crds import json_path_value
-from zonewise_sandbox.apiserver.printers import PRINTERS, age, duration
+from zonewise_sandbox.apiserver.http.printers import PRINTERS, age, duration
+from zonewise_sandbox.apiserver.schemas.crds import json_path_value
 
 NOW = 1_795_348_800.0
 """2026-11-22T12:00:00Z."""

@@ -9,7 +9,6 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_sandbox.apiserver.selectors import matcher, parse_fields, parse_labels
 from zonewise_sandbox.apiserver.status_errors import (
     bad_request,
     expired,
@@ -18,13 +17,14 @@ from zonewise_sandbox.apiserver.status_errors import (
     too_large_version,
     unsupported,
 )
+from zonewise_sandbox.apiserver.storage.selectors import matcher, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind
-    from zonewise_sandbox.apiserver.store import Record, Store
+    from zonewise_sandbox.apiserver.storage.store import Record, Store
 
 Query = "Mapping[str, str]"
 

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from zonewise_sandbox.apiserver.http.wire import Response
 from zonewise_sandbox.apiserver.status_errors import StatusError
-from zonewise_sandbox.apiserver.wire import Response
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from zonewise_sandbox.apiserver.wire import Request
+    from zonewise_sandbox.apiserver.http.wire import Request
 
 ServiceAddresses = Callable[[str, str, str], tuple[str, int] | None]
 """Returns the host and port of a service from its namespace, its name and its port's name; None if there is none."""

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.json_strategies import OBJECTS
-from zonewise_sandbox.apiserver.json_patch import equal
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
-from zonewise_sandbox.apiserver.strategic_merge_patch import StrategicPatchError, strategic_merge_patch
+from zonewise_sandbox.apiserver.patches.json_patch import equal
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.strategic_merge_patch import StrategicPatchError, strategic_merge_patch
 
 
 def containers(*names: str) -> dict[str, Any]:

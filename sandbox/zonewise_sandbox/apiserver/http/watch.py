@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from zonewise_sandbox.apiserver.listing import parse_version, selector_predicate
-from zonewise_sandbox.apiserver.representation import represent_object
+from zonewise_sandbox.apiserver.http.representation import represent_object
 from zonewise_sandbox.apiserver.status_errors import expired, forbidden_field, internal, invalid_options
-from zonewise_sandbox.apiserver.store import TooOld
+from zonewise_sandbox.apiserver.storage.listing import parse_version, selector_predicate
+from zonewise_sandbox.apiserver.storage.store import TooOld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind
-    from zonewise_sandbox.apiserver.store import Event, Store, Subscription
+    from zonewise_sandbox.apiserver.storage.store import Event, Store, Subscription
 
 
 BOOKMARK_INTERVAL = 60.0

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_sandbox.apiserver.crds import json_path_value
+from zonewise_sandbox.apiserver.http.printers import NAMELESS, PRINTERS, age
 from zonewise_sandbox.apiserver.kinds import Column, Kind
-from zonewise_sandbox.apiserver.printers import NAMELESS, PRINTERS, age
+from zonewise_sandbox.apiserver.schemas.crds import json_path_value
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value
-    from zonewise_sandbox.apiserver.listing import ListPage
+    from zonewise_sandbox.apiserver.storage.listing import ListPage
 
 
 _META = "meta.k8s.io/v1"

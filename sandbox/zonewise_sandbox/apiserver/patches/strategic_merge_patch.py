@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in
-from zonewise_sandbox.apiserver.merge_rules import merge_rule
+from zonewise_sandbox.apiserver.patches.merge_rules import merge_rule
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value

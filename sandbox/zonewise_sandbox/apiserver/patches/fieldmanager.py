@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_sandbox.apiserver.fieldset import (
+from zonewise_sandbox.apiserver.json_values import list_in
+from zonewise_sandbox.apiserver.patches.fieldset import (
     NO_FIELDS,
     Changes,
     Fields,
@@ -24,12 +25,11 @@ from zonewise_sandbox.apiserver.fieldset import (
     to_tree,
     with_declared,
 )
-from zonewise_sandbox.apiserver.json_values import list_in
 from zonewise_sandbox.apiserver.status_errors import apply_conflict
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
-    from zonewise_sandbox.apiserver.shapes import Shape
+    from zonewise_sandbox.apiserver.patches.shapes import Shape
 
 
 _NEVER_OWNED: tuple[Path, ...] = (

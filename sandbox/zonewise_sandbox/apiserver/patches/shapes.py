@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_sandbox.apiserver.json_values import is_object, object_in
-from zonewise_sandbox.apiserver.merge_rules import is_atomic, is_map, merge_rule
+from zonewise_sandbox.apiserver.patches.merge_rules import is_atomic, is_map, merge_rule
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value

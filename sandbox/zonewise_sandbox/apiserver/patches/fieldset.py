@@ -16,11 +16,11 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_sandbox.apiserver.json_patch import equal
 from zonewise_sandbox.apiserver.json_values import Object, Value, is_list, is_object
+from zonewise_sandbox.apiserver.patches.json_patch import equal
 
 if TYPE_CHECKING:
-    from zonewise_sandbox.apiserver.shapes import ItemRule, Shape
+    from zonewise_sandbox.apiserver.patches.shapes import ItemRule, Shape
 
 Path = tuple[str, ...]
 Fields = frozenset[Path]

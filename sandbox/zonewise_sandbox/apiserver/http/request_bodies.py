@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from zonewise_common.k8s.yaml_document import load_yaml
-from zonewise_sandbox.apiserver.json_patch import JsonPatchError, json_patch
 from zonewise_sandbox.apiserver.json_values import is_list, is_object
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.json_patch import JsonPatchError, json_patch
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.strategic_merge_patch import StrategicPatchError, strategic_merge_patch
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     bad_request,
@@ -18,7 +19,6 @@ from zonewise_sandbox.apiserver.status_errors import (
     unprocessable_patch,
     unsupported_media_type,
 )
-from zonewise_sandbox.apiserver.strategic_merge_patch import StrategicPatchError, strategic_merge_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_sandbox.apiserver.kinds import POD
-from zonewise_sandbox.apiserver.selectors import matches_fields, matches_labels, parse_fields, parse_labels
 from zonewise_sandbox.apiserver.status_errors import StatusError
+from zonewise_sandbox.apiserver.storage.selectors import matches_fields, matches_labels, parse_fields, parse_labels
 
 _KEYS = st.sampled_from(["a", "b", "example.com/c"])
 _VALUES = st.sampled_from(["", "x", "y", "z-1", "a.b_c"])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_sandbox.apiserver.fieldset import (
+from zonewise_sandbox.apiserver.json_values import is_list, is_object
+from zonewise_sandbox.apiserver.patches.fieldset import (
     ShapeError,
     compare,
     from_tree,
@@ -20,9 +21,8 @@ from zonewise_sandbox.apiserver.fieldset import (
     to_tree,
     with_declared,
 )
-from zonewise_sandbox.apiserver.json_patch import equal
-from zonewise_sandbox.apiserver.json_values import is_list, is_object
-from zonewise_sandbox.apiserver.shapes import BuiltInShape, SchemaShape
+from zonewise_sandbox.apiserver.patches.json_patch import equal
+from zonewise_sandbox.apiserver.patches.shapes import BuiltInShape, SchemaShape
 
 STRING = {"type": "string"}
 ITEM = {"type": "object", "properties": {"k": STRING, "v": STRING}}

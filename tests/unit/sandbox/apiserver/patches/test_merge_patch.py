@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from support.json_strategies import OBJECTS, VALUES
-from zonewise_sandbox.apiserver.json_patch import equal
 from zonewise_sandbox.apiserver.json_values import is_object
-from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.patches.json_patch import equal
+from zonewise_sandbox.apiserver.patches.merge_patch import merge_patch
 
 
 def without_nulls(value: Any) -> Any:

@@ -13,7 +13,7 @@ from zonewise_sandbox.apiserver.json_values import list_in
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
-    from zonewise_sandbox.apiserver.store import Key, Resource
+    from zonewise_sandbox.apiserver.storage.store import Key, Resource
 
 
 _MAX_REMOVED = 100_000

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_sandbox.apiserver.http.watch import Watch, WatchOptions
 from zonewise_sandbox.apiserver.kinds import POD, Registry
-from zonewise_sandbox.apiserver.listing import MAX_SNAPSHOTS, Lister
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
-from zonewise_sandbox.apiserver.selectors import matcher, parse_labels
 from zonewise_sandbox.apiserver.status_errors import StatusError
-from zonewise_sandbox.apiserver.store import Store, TooOld
-from zonewise_sandbox.apiserver.watch import Watch, WatchOptions
+from zonewise_sandbox.apiserver.storage.listing import MAX_SNAPSHOTS, Lister
+from zonewise_sandbox.apiserver.storage.selectors import matcher, parse_labels
+from zonewise_sandbox.apiserver.storage.store import Store, TooOld
 
 PODS = POD.resource
 NAMESPACED = Target(POD, "default")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from zonewise_sandbox.apiserver import objectmeta as meta
 from zonewise_sandbox.apiserver import strategies
 from zonewise_sandbox.apiserver.json_values import object_in
-from zonewise_sandbox.apiserver.schema import prune, set_defaults, validate
-from zonewise_sandbox.apiserver.shapes import BuiltInShape, SchemaShape
+from zonewise_sandbox.apiserver.patches.shapes import BuiltInShape, SchemaShape
+from zonewise_sandbox.apiserver.schemas.schema import prune, set_defaults, validate
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     bad_request,
@@ -24,11 +24,11 @@ from zonewise_sandbox.apiserver.status_errors import (
 )
 
 if TYPE_CHECKING:
-    from zonewise_sandbox.apiserver.fieldset import Path
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind
+    from zonewise_sandbox.apiserver.patches.fieldset import Path
+    from zonewise_sandbox.apiserver.patches.shapes import Shape
     from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
-    from zonewise_sandbox.apiserver.shapes import Shape
 
 _ALL_BUT_STATUS: tuple[Path, ...] = (("f:spec",), ("f:metadata",))
 _NOT_BY_STATUS: tuple[Path, ...] = (("f:spec",), ("f:metadata", "f:ownerReferences"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from support.json_strategies import OBJECTS, VALUES
-from zonewise_sandbox.apiserver.json_patch import MAX_OPERATIONS, JsonPatchError, equal, json_patch
+from zonewise_sandbox.apiserver.patches.json_patch import MAX_OPERATIONS, JsonPatchError, equal, json_patch
 
 
 def json_difference(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Requests, responses, watches and proxied connections as bytes."""

@@ -1,0 +1,1 @@
+"""Patches of each kind, and the fields that each manager owns."""

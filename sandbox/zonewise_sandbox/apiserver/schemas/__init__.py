@@ -1,0 +1,1 @@
+"""Definitions of custom resources, their schemas, and the checks of a body."""

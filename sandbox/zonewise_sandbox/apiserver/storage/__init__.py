@@ -1,0 +1,1 @@
+"""Objects in memory, their lists and selectors, and the dependents of each."""
