@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.agent_testbed import (
+from benchmarks.support.agent_testbed import (
     NODE,
     PROJECT,
     AgentProcess,
@@ -29,7 +29,7 @@ from benchmarks.agent_testbed import (
     running_agent,
     wait,
 )
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
 from zonewise_common.kube.client import Client

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.agent import KUBELET_CONFIG, SNAPSHOT, kubelet_zones, unpacked_machine
-from benchmarks.agent_testbed import embedded, running_agent, wait
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import embedded, running_agent, wait
+from benchmarks.support.targets import Row, show
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.errors import KubeError
 from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_FEATURE_RULES, NODES
@@ -26,7 +26,7 @@ from zonewise_sandbox.kubelet import SimulatedKubelet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from benchmarks.agent_testbed import AgentProcess, Api
+    from benchmarks.support.agent_testbed import AgentProcess, Api
 
 AGENTS = 3
 """Number of agents of each kind, of which the median counts."""

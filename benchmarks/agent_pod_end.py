@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks.agent_testbed import CRD, PROJECT
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.agent_testbed import CRD, PROJECT
+from benchmarks.support.targets import Row, show, skip
 from zonewise.kubelet.podresources.client import PodResourcesClient
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.errors import KubeError

@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.least_wait import least_worst_wait
-from benchmarks.targets import Row, show
+from benchmarks.support.least_wait import least_worst_wait
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.backfill.forecast.arrival_history import ArrivalHistory
 from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
 from zonewise_scheduler.backfill.forecast.run_time_history import RunTimeHistory

@@ -17,10 +17,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.agent_testbed import PROJECT
 from benchmarks.churn import ZONES
 from benchmarks.packing import MAX_LOSS, PODS, SIZES, fullest_packing
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.targets import Row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,10 +19,10 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.churn_ideal import Change, ideal_mean
-from benchmarks.scheduler_plugins import PLUGIN, plugin_absence, running_plugin
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.churn_ideal import Change, ideal_mean
+from benchmarks.support.scheduler_plugins import PLUGIN, plugin_absence, running_plugin
+from benchmarks.support.targets import Row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.agent import KUBELET_CONFIG
-from benchmarks.agent_testbed import NODE, PROJECT, embedded, running_agent
-from benchmarks.extender_testbed import TemplatePod, build_objects, node_names, serving_lists
-from benchmarks.fit_cluster import TWO_ZONES
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import NODE, PROJECT, embedded, running_agent
+from benchmarks.support.extender_testbed import TemplatePod, build_objects, node_names, serving_lists
+from benchmarks.support.fit_cluster import TWO_ZONES
+from benchmarks.support.targets import Row, show
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.resources import NODES

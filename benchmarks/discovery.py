@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.extender_testbed import (
+from benchmarks.support.extender_testbed import (
     TemplatePod,
     bound_pods,
     build_objects,
@@ -28,13 +28,13 @@ from benchmarks.extender_testbed import (
     real_extender,
     serving_lists,
 )
-from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec
-from benchmarks.targets import Row, show
+from benchmarks.support.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec
+from benchmarks.support.targets import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.extender_testbed import ExtenderProcess
+    from benchmarks.support.extender_testbed import ExtenderProcess
 
 NODES = 5_000
 SERIES = 3

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.extender_testbed import node_names
-from benchmarks.fit_layouts import cluster, partly_idle, shapes
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.extender_testbed import node_names
+from benchmarks.support.fit_layouts import cluster, partly_idle, shapes
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.extender.cache import ExtenderCache
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy

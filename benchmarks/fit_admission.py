@@ -15,10 +15,10 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_exhaustive import aligned, supplies
-from benchmarks.fit_mispredictions import mispredictions, recorded
-from benchmarks.fit_nodes import POLICIES, common_pods, states
-from benchmarks.targets import Row, show
+from benchmarks.support.fit_exhaustive import aligned, supplies
+from benchmarks.support.fit_mispredictions import mispredictions, recorded
+from benchmarks.support.fit_nodes import POLICIES, common_pods, states
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.admit import admit
 
 if TYPE_CHECKING:

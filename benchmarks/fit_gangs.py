@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.fit_nodes import GIB, GPU, NIC, processors
-from benchmarks.targets import Row, show
+from benchmarks.support.fit_nodes import GIB, GPU, NIC, processors
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, Resource, idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec, kind, pod, states
-from benchmarks.targets import Row, show
+from benchmarks.support.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec, kind, pod, states
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 from zonewise_scheduler.nodes.noderesourcetopology import filter_node, score_node

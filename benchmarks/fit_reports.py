@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.fit_nodes import machine
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.fit_nodes import machine
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 from zonewise_scheduler.admission.node import idle_node

@@ -20,9 +20,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.minimal_client import MinimalClient, PreparedWrite, ServerAccess
-from benchmarks.targets import Row, load_row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.minimal_client import MinimalClient, PreparedWrite, ServerAccess
+from benchmarks.support.targets import Row, load_row, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

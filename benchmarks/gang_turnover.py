@@ -15,8 +15,8 @@ import sys
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.gang_spans import gang_spans, turnovers
-from benchmarks.live_jobs import (
+from benchmarks.support.gang_spans import gang_spans, turnovers
+from benchmarks.support.live_jobs import (
     KUEUE,
     QUEUE,
     TITLES,
@@ -28,8 +28,8 @@ from benchmarks.live_jobs import (
     present,
     running_servers,
 )
-from benchmarks.observed_pods import observe_pods
-from benchmarks.targets import Row, load_row, show, skip
+from benchmarks.support.observed_pods import observe_pods
+from benchmarks.support.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

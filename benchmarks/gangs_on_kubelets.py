@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.gang_ends import CONTAINER, GangEnds
-from benchmarks.gang_room import seconds_from_room
-from benchmarks.gang_spans import GangSpan, end_delays, gang_spans, working_amount
-from benchmarks.kueue_manager import running_kueue
-from benchmarks.live_jobs import (
+from benchmarks.queue_outcome import read_scenario, simulated
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.gang_ends import CONTAINER, GangEnds
+from benchmarks.support.gang_room import seconds_from_room
+from benchmarks.support.gang_spans import GangSpan, end_delays, gang_spans, working_amount
+from benchmarks.support.kueue_manager import running_kueue
+from benchmarks.support.live_jobs import (
     ALONE,
     KUEUE,
     KUEUE_PLUGIN,
@@ -48,18 +49,17 @@ from benchmarks.live_jobs import (
     peers,
     present,
 )
-from benchmarks.observed_pods import observe_pods
-from benchmarks.queue_outcome import read_scenario, simulated
-from benchmarks.scheduler_plugins import running_plugin
-from benchmarks.targets import Row, load_row, show, skip
-from benchmarks.volcano_programs import running_volcano
+from benchmarks.support.observed_pods import observe_pods
+from benchmarks.support.scheduler_plugins import running_plugin
+from benchmarks.support.targets import Row, load_row, show, skip
+from benchmarks.support.volcano_programs import running_volcano
 from zonewise_scheduler.admission.node import Policies
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from benchmarks.live_jobs import GangJob
+    from benchmarks.support.live_jobs import GangJob
     from support.e2e.cluster import Cluster
     from support.e2e.node import Node
     from support.live_cluster import LiveCluster

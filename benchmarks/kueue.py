@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.inputs.loader import load_scenario

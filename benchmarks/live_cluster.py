@@ -25,10 +25,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import psutil
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.extender_testbed import TemplatePod, build_objects, node_names
-from benchmarks.fit_cluster import TWO_ZONES
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.extender_testbed import TemplatePod, build_objects, node_names
+from benchmarks.support.fit_cluster import TWO_ZONES
+from benchmarks.support.targets import Row, show
 from zonewise_common.kube.events import timestamp
 from zonewise_common.kube.resources import JOBS
 from zonewise_scheduler.controller.planning.configuration import RESOURCES

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 import yaml
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.minimal_client import MinimalClient, PreparedWrite, ServerAccess
-from benchmarks.targets import Row, load_row, show, skip
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.minimal_client import MinimalClient, PreparedWrite, ServerAccess
+from benchmarks.support.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.targets import Row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
 from zonewise_scheduler.admission.node import NodeKind, Policies
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.targets import Row, show, skip
 from zonewise_common.service.handlers import Request
 from zonewise_common.service.http_server import HttpServer
 from zonewise_scheduler.controller.readapi.cluster_feed import ClusterEvents, ClusterFeed, take_revision

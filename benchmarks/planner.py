@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from benchmarks.backfill import KTH, TRACES, repeated
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.backfill.forecast import sample_paths as forecast
 from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES

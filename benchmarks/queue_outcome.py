@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.gang_room import seconds_from_room
-from benchmarks.gang_spans import GangSpan, gang_spans, working_cpus
-from benchmarks.live_jobs import (
+from benchmarks.support.gang_room import seconds_from_room
+from benchmarks.support.gang_spans import GangSpan, gang_spans, working_cpus
+from benchmarks.support.live_jobs import (
     KUEUE,
     QUEUE,
     TITLES,
@@ -32,15 +32,15 @@ from benchmarks.live_jobs import (
     present,
     running_servers,
 )
-from benchmarks.observed_pods import observe_pods
-from benchmarks.targets import Row, load_row, show, skip
+from benchmarks.support.observed_pods import observe_pods
+from benchmarks.support.targets import Row, load_row, show, skip
 from zonewise_scheduler.admission.node import Policies
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.live_jobs import GangJob
+    from benchmarks.support.live_jobs import GangJob
     from zonewise_scheduler.simulator.scenario import Scenario
 
 Json = dict[str, Any]

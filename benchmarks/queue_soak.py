@@ -29,11 +29,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.soak_clients import HostileClients
-from benchmarks.soak_cluster import Part
-from benchmarks.soak_loop import SoakLoop, get
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.soak_clients import HostileClients
+from benchmarks.support.soak_cluster import Part
+from benchmarks.support.soak_loop import SoakLoop, get
+from benchmarks.support.targets import Row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.targets import NOT_MEASURED
+from benchmarks.support.targets import NOT_MEASURED
 
 PROJECT = Path(__file__).resolve().parent.parent
 PAGE = PROJECT / "docs" / "performance.md"

@@ -17,11 +17,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.bindings import Bindings
-from benchmarks.extender_testbed import NAMESPACE, node_names, real_cluster
-from benchmarks.fit_cluster import NodeSpec, kind
-from benchmarks.targets import NOT_MEASURED, Row, show
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.bindings import Bindings
+from benchmarks.support.extender_testbed import NAMESPACE, node_names, real_cluster
+from benchmarks.support.fit_cluster import NodeSpec, kind
+from benchmarks.support.targets import NOT_MEASURED, Row, show
 from zonewise_scheduler.admission.node import NodeState, idle_node
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.soak_clients import HostileClients
-from benchmarks.soak_cluster import SoakCluster, running_soak_cluster
-from benchmarks.soak_loop import SoakLoop
-from benchmarks.targets import Row, show, skip
+from benchmarks.support.soak_clients import HostileClients
+from benchmarks.support.soak_cluster import SoakCluster, running_soak_cluster
+from benchmarks.support.soak_loop import SoakLoop
+from benchmarks.support.targets import Row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from benchmarks.soak_cluster import Part
+    from benchmarks.support.soak_cluster import Part
 
 Json = dict[str, Any]
 

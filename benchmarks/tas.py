@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, Resource
 from zonewise_scheduler.admission.pod import Container, PodShape

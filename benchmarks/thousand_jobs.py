@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.live_jobs import (
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.live_jobs import (
     ALONE,
     JOB_LABEL,
     QUEUE,
@@ -41,7 +41,7 @@ from benchmarks.live_jobs import (
     running_servers,
     submitting,
 )
-from benchmarks.targets import Row, load_row, show, skip
+from benchmarks.support.targets import Row, load_row, show, skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

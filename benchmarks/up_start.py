@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.targets import Row, show
+from benchmarks.support.targets import Row, show
 
 SIZES = ((4, 2.0), (1000, 10.0))
 """Numbers of nodes, and the seconds within which they must be ready."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from benchmarks.agent_testbed import SERVICE
+from benchmarks.support.agent_testbed import SERVICE
 from support.manifests import parsed
 from support.snapshots import PROJECT
 from tools.image import trees

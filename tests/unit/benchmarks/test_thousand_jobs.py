@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.live_jobs import GangJob
+from benchmarks.support.live_jobs import GangJob
 from benchmarks.thousand_jobs import SCENARIO, Case, ServiceResult, read_case, scaled_scenario, table
 
 if TYPE_CHECKING:
-    from benchmarks.targets import Row
+    from benchmarks.support.targets import Row
 
 
 @functools.cache

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fit_cluster import TWO_ZONES, kind
-from benchmarks.fit_cluster import states as node_states
+from benchmarks.support.fit_cluster import TWO_ZONES, kind
+from benchmarks.support.fit_cluster import states as node_states
 from support.any_nodes import GPU, NIC, UNIT, cpu_topology, kinds, state
 from support.fit_nodes import STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.admission.admit import admit

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.fit_cluster import EIGHT_ZONES, kind, states
-from benchmarks.fit_layouts import shapes
+from benchmarks.support.fit_cluster import EIGHT_ZONES, kind, states
+from benchmarks.support.fit_layouts import shapes
 from support.any_nodes import UNIT, kinds
 from support.any_nodes import state as any_state
 from support.fit_nodes import container, node, pod

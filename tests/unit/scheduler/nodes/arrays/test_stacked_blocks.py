@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fit_layouts import cluster as sample_cluster
-from benchmarks.fit_layouts import shapes
+from benchmarks.support.fit_layouts import cluster as sample_cluster
+from benchmarks.support.fit_layouts import shapes
 from support.any_nodes import ALIGNED, clusters, pods, policies
 from support.fit_nodes import GIB, STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.nodes.arrays import stacked_blocks

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fit_cluster import DEVICES, EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
-from benchmarks.fit_layouts import cluster as sample_cluster
+from benchmarks.support.fit_cluster import DEVICES, EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
+from benchmarks.support.fit_layouts import cluster as sample_cluster
 from support.any_nodes import clusters, pods
 from support.fit_nodes import GPU, STATIC, admitted_in_sequence, container, node
 from support.fit_nodes import pod as fit_pod

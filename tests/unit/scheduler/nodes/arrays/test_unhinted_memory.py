@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.fit_cluster import EIGHT_ZONES, kind, states
-from benchmarks.fit_layouts import shapes
+from benchmarks.support.fit_cluster import EIGHT_ZONES, kind, states
+from benchmarks.support.fit_layouts import shapes
 from support.fit_nodes import GIB, STATIC, container, node, pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable

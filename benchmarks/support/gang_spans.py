@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchmarks.live_jobs import GangJob
+    from benchmarks.support.live_jobs import GangJob
 
 
 class PodSpan(NamedTuple):

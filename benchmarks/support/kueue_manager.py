@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.peer_process import running_program
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.peer_process import running_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gang_spans import PodSpan, end_delays, gang_spans, turnovers, working_cpus
-from benchmarks.live_jobs import GangJob
+from benchmarks.support.gang_spans import PodSpan, end_delays, gang_spans, turnovers, working_cpus
+from benchmarks.support.live_jobs import GangJob
 
 FIRST = GangJob("first", 0.0, 2, 4, 10.0, 60)
 SECOND = GangJob("second", 1.0, 2, 4, 5.0, 60)

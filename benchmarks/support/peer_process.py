@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks.agent_testbed import PROJECT, responds
+from benchmarks.support.agent_testbed import PROJECT, responds
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.agent_testbed import CRD, PROJECT
-from benchmarks.bindings import Bindings
-from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
+from benchmarks.support.agent_testbed import CRD, PROJECT
+from benchmarks.support.bindings import Bindings
+from benchmarks.support.fit_cluster import GIB, NodeSpec, kind, states
 from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_nodes import POLICIES
-from benchmarks.targets import Row
+from benchmarks.support.fit_nodes import POLICIES
+from benchmarks.support.targets import Row
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise_scheduler.admission.admit import admit

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from benchmarks.live_jobs import GangJob
-    from benchmarks.observed_pods import ObservedPod
+    from benchmarks.support.live_jobs import GangJob
+    from benchmarks.support.observed_pods import ObservedPod
     from support.e2e.node import Node
 
 CONTAINER = "c"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks.gang_spans import PodSpan
-from benchmarks.live_jobs import JOB_LABEL, Watch, submitting
+from benchmarks.support.gang_spans import PodSpan
+from benchmarks.support.live_jobs import JOB_LABEL, Watch, submitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from benchmarks.live_jobs import GangJob, Manifest
+    from benchmarks.support.live_jobs import GangJob, Manifest
     from support.live_cluster import LiveCluster
 
 

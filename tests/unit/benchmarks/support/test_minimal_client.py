@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.minimal_client import MinimalClient, PreparedWrite, ServerAccess
+from benchmarks.support.minimal_client import MinimalClient, PreparedWrite, ServerAccess
 from support.api import MERGE, Api
 from zonewise_sandbox.apiserver import ApiServer
 

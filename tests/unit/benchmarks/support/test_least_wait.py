@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.least_wait import least_worst_wait
+from benchmarks.support.least_wait import least_worst_wait
 from support.pool_runs import run_pool
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.simulator.pool_log import COLUMNS, PROCESSORS, build_tasks

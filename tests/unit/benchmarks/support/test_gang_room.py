@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.gang_room import seconds_from_room
-from benchmarks.gang_spans import PodSpan, gang_spans
-from benchmarks.live_jobs import GangJob
+from benchmarks.support.gang_room import seconds_from_room
+from benchmarks.support.gang_spans import PodSpan, gang_spans
+from benchmarks.support.live_jobs import GangJob
 from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.node import Policies
 

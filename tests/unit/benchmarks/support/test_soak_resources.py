@@ -6,7 +6,7 @@ import os
 import socket
 from contextlib import ExitStack
 
-from benchmarks.soak_resources import read_process
+from benchmarks.support.soak_resources import read_process
 
 
 def test_connections_of_clients_do_not_count_as_descriptors() -> None:

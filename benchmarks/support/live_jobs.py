@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.kueue_manager import kueue_absence, running_kueue
-from benchmarks.scheduler_plugins import PLUGIN, plugin_absence
-from benchmarks.volcano_programs import (
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.kueue_manager import kueue_absence, running_kueue
+from benchmarks.support.scheduler_plugins import PLUGIN, plugin_absence
+from benchmarks.support.volcano_programs import (
     DEFAULT_QUEUE,
     MIN_MEMBER,
     QUEUE_NAME,

@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from math import inf
 from typing import TYPE_CHECKING
 
-from benchmarks.agent_testbed import PROJECT
-from benchmarks.gang_spans import gang_spans
+from benchmarks.support.agent_testbed import PROJECT
+from benchmarks.support.gang_spans import gang_spans
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from benchmarks.gang_spans import PodSpan
-    from benchmarks.live_jobs import GangJob
+    from benchmarks.support.gang_spans import PodSpan
+    from benchmarks.support.live_jobs import GangJob
     from zonewise_scheduler.admission.node import NodeKind
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.assumed.types import PendingPod

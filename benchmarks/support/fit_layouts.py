@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import cycle, islice, product
 from typing import TYPE_CHECKING
 
-from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
-from benchmarks.fit_nodes import processors
+from benchmarks.support.fit_cluster import GIB, NodeSpec, kind, states
+from benchmarks.support.fit_nodes import processors
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape
 

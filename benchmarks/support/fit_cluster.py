@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_nodes import GIB, processors
+from benchmarks.support.fit_nodes import GIB, processors
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, Policies, idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape
 

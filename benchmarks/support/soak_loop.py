@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import urllib3
 
-from benchmarks.soak_resources import Growth, ResourceLog
-from benchmarks.targets import Row
+from benchmarks.support.soak_resources import Growth, ResourceLog
+from benchmarks.support.targets import Row
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Set
 
-    from benchmarks.soak_cluster import Part
+    from benchmarks.support.soak_cluster import Part
 
 PERIOD = 1.0
 """Seconds between two changes."""

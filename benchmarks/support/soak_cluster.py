@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.agent_testbed import PROJECT
+from benchmarks.support.agent_testbed import PROJECT
 from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.churn_ideal import Change, fullest_subset, ideal_mean
+from benchmarks.support.churn_ideal import Change, fullest_subset, ideal_mean
 
 
 @given(sizes=st.lists(st.integers(1, 16), max_size=8), capacity=st.integers(0, 16))

@@ -11,7 +11,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.agent_testbed import PROJECT
+from benchmarks.support.agent_testbed import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchmarks.gang_ends import GangEnds
-from benchmarks.live_jobs import JOB_LABEL, GangJob
-from benchmarks.observed_pods import ObservedPod
+from benchmarks.support.gang_ends import GangEnds
+from benchmarks.support.live_jobs import JOB_LABEL, GangJob
+from benchmarks.support.observed_pods import ObservedPod
 from support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What several benchmarks share: clusters, peers, floors, ideal schedules, and the table of results."""
