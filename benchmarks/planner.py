@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from benchmarks.backfill import KTH, TRACES, repeated
 from benchmarks.support.targets import Row, show
-from zonewise_scheduler.backfill.forecast import sample_paths as forecast
+from zonewise_scheduler.backfill.forecast import sample_paths
 from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.forecast.sample_paths import SubmittedWorkload
@@ -141,7 +141,7 @@ def _exact_sample_paths() -> Generator[None]:
     def exact_table(reservations: Iterable[Reservation], now: float, grain: float) -> ReservationTable:  # noqa: ARG001
         return ReservationTable(reservations)
 
-    with patch.object(forecast, "schedule", exact_pass), patch.object(forecast, "QuotaReservations", exact_table):
+    with patch.object(sample_paths, "schedule", exact_pass), patch.object(sample_paths, "QuotaReservations", exact_table):
         yield
 
 

@@ -42,9 +42,10 @@ class ResourceLog:
     def sample(self, name: str, pid: int, now: float) -> None:
         """Add a sample; ignore a process that has ended."""
         try:
-            self._samples[name, pid].append(read_process(pid, now))
+            sample = read_process(pid, now)
         except psutil.NoSuchProcess:
             return
+        self._samples[name, pid].append(sample)
 
     def growth(self, warm_up: float) -> dict[str, Growth]:
         """Return the growth of each program in its longest life, among those longer than three times the warm-up."""

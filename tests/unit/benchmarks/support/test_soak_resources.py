@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from contextlib import ExitStack
 
-from benchmarks.support.soak_resources import read_process
+from benchmarks.support.soak_resources import ResourceLog, read_process
 
 
 def test_connections_of_clients_do_not_count_as_descriptors() -> None:
@@ -30,3 +32,13 @@ def test_a_connection_that_its_client_has_closed_counts() -> None:
         client.close()
         assert not accepted.recv(1)
         assert read_process(os.getpid(), 0.0).descriptors - before == 1
+
+
+def test_a_program_that_has_ended_has_no_growth() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    process.wait()
+    log = ResourceLog()
+    log.sample("ended", process.pid, 0.0)
+    log.sample("ours", os.getpid(), 0.0)
+    log.sample("ours", os.getpid(), 40.0)
+    assert set(log.growth(warm_up=10.0)) == {"ours"}

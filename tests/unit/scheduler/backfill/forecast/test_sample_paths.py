@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Story, queue, submission
 from unit.scheduler.backfill.reservations.test_reservation import POLICIES, queue_lists, submission_lists
-from zonewise_scheduler.backfill.forecast import sample_paths as forecast
+from zonewise_scheduler.backfill.forecast import sample_paths
 from zonewise_scheduler.backfill.forecast.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast.inputs import ForecastInputs
 from zonewise_scheduler.backfill.forecast.run_time_history import RunTimeHistory
@@ -175,7 +175,7 @@ def test_a_replayed_submission_has_the_history_keys_of_its_job() -> None:
     for one in (submission("a", 8, 100, at=now), submission("long", 8, 500, at=now)):
         events.submit(planner, one.workload, one.queue)
         schedule(planner, now)
-    with mock.patch.object(forecast, "submit", wraps=forecast.submit) as submit:
+    with mock.patch.object(sample_paths, "submit", wraps=sample_paths.submit) as submit:
         sample_starts(planner, now, ForecastInputs(RunTimeHistory(), arrivals), ["/long"])
     assert {call.args[1].history_keys for call in submit.call_args_list} == {keys}
 
@@ -299,7 +299,7 @@ def test_no_workload_is_preempted_in_the_instant_of_its_start(workloads: list[tu
     for number, (where, cpus, run, priority) in enumerate(workloads):
         one = submission(f"{number}", cpus, 100 * run, queue=f"{where}", priority=priority)
         events.submit(planner, one.workload, one.queue)
-    with mock.patch.object(forecast, "schedule", record):
+    with mock.patch.object(sample_paths, "schedule", record):
         sample_starts(planner, 0, learned())
 
 

@@ -13,7 +13,7 @@ from support.model_cluster import ModelCluster
 from support.reported_queue import ReportedQueue
 from support.scenarios import scenario
 from zonewise_scheduler.backfill.forecast import arrival_history
-from zonewise_scheduler.backfill.forecast import sample_paths as forecast_module
+from zonewise_scheduler.backfill.forecast import sample_paths
 from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.policies import BackfillPolicy
@@ -135,7 +135,7 @@ def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def few_sample_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit each forecast to the fewest sample paths, as in a large queue."""
-    monkeypatch.setattr(forecast_module, "MAX_WORKLOADS_SAMPLED", 1)
+    monkeypatch.setattr(sample_paths, "MAX_WORKLOADS_SAMPLED", 1)
 
 
 def simulated(live: LiveForecasts) -> dict[str, Forecast]:
