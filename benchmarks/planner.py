@@ -141,7 +141,10 @@ def _exact_sample_paths() -> Generator[None]:
     def exact_table(reservations: Iterable[Reservation], now: float, grain: float) -> ReservationTable:  # noqa: ARG001
         return ReservationTable(reservations)
 
-    with patch.object(sample_paths, "schedule", exact_pass), patch.object(sample_paths, "QuotaReservations", exact_table):
+    with (
+        patch.object(sample_paths, "schedule", exact_pass),
+        patch.object(sample_paths, "QuotaReservations", exact_table),
+    ):
         yield
 
 

@@ -12,8 +12,7 @@ import pytest
 from support.model_cluster import ModelCluster
 from support.reported_queue import ReportedQueue
 from support.scenarios import scenario
-from zonewise_scheduler.backfill.forecast import arrival_history
-from zonewise_scheduler.backfill.forecast import sample_paths
+from zonewise_scheduler.backfill.forecast import arrival_history, sample_paths
 from zonewise_scheduler.backfill.forecast.history import ForecastHistory
 from zonewise_scheduler.backfill.forecast.run_time_samples import MIN_SAMPLES
 from zonewise_scheduler.backfill.policies import BackfillPolicy
