@@ -230,7 +230,10 @@ class Workload:
 
     @cached_property
     def scheduling_shape(self) -> Hashable:
-        """The inputs of a flavor scan: equal shapes get the same assignment in the same queue at the same time."""
+        """The inputs of a flavor scan: equal shapes get the same assignment in the same queue at the same time.
+
+        Checkpoints of earlier versions contain digests of shapes, so a new field is part only of shapes that have it.
+        """
         sets = tuple(
             (
                 *(
@@ -247,7 +250,8 @@ class Workload:
         )
         totals = tuple((total.pods, frozenset(total.requests.items())) for total in self.total_requests)
         nodes = tuple(frozenset(pod_set.requests_on_node.items()) for pod_set in self.pod_sets)
-        return sets, totals, nodes, self.priority, self.allowed_flavors, self.preemption_gated, self.replaces
+        shape = sets, totals, nodes, self.priority, self.allowed_flavors, self.preemption_gated
+        return (*shape, self.replaces) if self.replaces else shape
 
     @cached_property
     def admitted_pod_sets(self) -> Mapping[str, PodSetAdmission]:
