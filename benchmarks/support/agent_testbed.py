@@ -26,7 +26,7 @@ from zonewise_sandbox.up.ports import reserved_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
 NODE = "bench"
 SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}

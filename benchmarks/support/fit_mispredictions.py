@@ -16,7 +16,7 @@ from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import read_nrt
 from zonewise_scheduler.nodes.noderesourcetopology import filter_node
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from support.fit_cases import pod_of_case, policies_of_case, state_of_case
 from support.kubelet_cases import Json, cases, machine_of_case, report_of_case
 
