@@ -362,7 +362,10 @@ def test_the_page_without_a_controller(cluster: CommandCluster, capsys: pytest.C
 def test_no_linux_module_and_no_array_library_is_imported() -> None:
     """The commands work on macOS with only the extra `client`."""
     names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page", "check")
-    modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast", "page_server")
+    modules = (
+        "cluster.session", "cluster.page_server", "describe.explaining", "describe.describe_forecast",
+        "jobs.job_actions", "nodes.node_reading", "submit.submission",
+    )  # fmt: skip
     imports = [
         *(f"zonewise_scheduler.commands.{name}" for name in names),
         *(f"zonewise_scheduler.client.{name}" for name in modules),

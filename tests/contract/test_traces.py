@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.guides import SCHEDULING, WAITS_BY_LOG, WAITS_BY_POLICY
+from support.guides import WAITS_BY_LOG, WAITS_BY_POLICY
 from support.snapshots import PROJECT
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.simulator.pool_log import PROCESSORS
@@ -109,13 +109,6 @@ def test_the_default_loses_nothing_to_greedy(name: str) -> None:
     assert default.bounded_slowdown <= greedy.bounded_slowdown
     if name != CURIE:
         assert default.wait_max <= greedy.wait_max / 5
-
-
-def test_the_guide_states_the_waits_on_curie() -> None:
-    default, greedy = summary(CURIE, DEFAULT_POLICY), summary(CURIE, "greedy")
-    longest = f"{default.wait_max / 3600:.1f} h compared with {greedy.wait_max / 3600:.1f} h"
-    means = f"The means are {default.wait_mean / 60:.1f} and {greedy.wait_mean / 60:.1f} min"
-    assert f"{longest}. {means}." in SCHEDULING
 
 
 @pytest.mark.parametrize("policy", WAITS_BY_POLICY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import closing
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from support.apiserver import RealServer, real_server
 from support.clock import Clock
 from support.definitions import definition_of
-from support.waiting import PATIENCE, pause
+from support.waiting import PATIENCE, eventually, pause
 from zonewise.objects.features import Features
 from zonewise.objects.node_feature import object_name
 from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher
@@ -76,11 +77,16 @@ DEFINITION = definition_of(
 
 @pytest.fixture(params=["embedded", "real"])
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """Yield a client of a server without NodeFeatures, which other tests may have left on the shared server."""
     if request.param == "embedded":
         with ApiServer() as server, closing(Client(server.client_config())) as connected:
             yield connected
         return
     real: RealServer = request.getfixturevalue("real_server")
+    real.admin.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DEFINITION['metadata']['name']}")
+    eventually(
+        lambda: real.admin.get(f"/apis/{NODE_FEATURES.group}/{NODE_FEATURES.version}").status == HTTPStatus.NOT_FOUND
+    )
     with closing(Client(Config.from_url(real.url, real.token, ca=real.ca))) as connected:
         yield connected
 
