@@ -102,6 +102,8 @@ class QueueController:
         self._now = 0.0
         self._classes = PriorityClasses()
         """The classes that the last step knew."""
+        self._flavors: Mapping[str, Json] = {}
+        """The ResourceFlavors that the last step knew, by name."""
         self._nodes = NodeView()
         self._pods = PodReconciler()
         self._slice_pods = SlicePods()
@@ -260,7 +262,7 @@ class QueueController:
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
-        self._note_classes()
+        self._note_references()
         self._nodes.set_device_resources(self.configuration.device_resources)
         if self.configuration.feed_namespaces(self.feed):
             self._jobs.mark_unmanaged()
@@ -291,12 +293,13 @@ class QueueController:
 
     # --- caches
 
-    def _note_classes(self) -> None:
-        """Check the jobs that may have waited for a new class: those that name it, and those that are invalid."""
-        classes, previous = self.configuration.priority_classes, self._classes
-        if classes is previous:
+    def _note_references(self) -> None:
+        """Check the jobs that may wait for a class or flavor: those that are invalid, or name a new class."""
+        configuration, previous = self.configuration, self._classes
+        classes, flavors = configuration.priority_classes, configuration.flavors
+        if classes is previous and flavors is self._flavors:
             return
-        self._classes = classes
+        self._classes, self._flavors = classes, flavors
         for key in (*self._jobs.invalid, *self._plain_pods.invalid):
             self._mark_dirty(key)
         self._jobs.mark_class(classes.workload.keys() - previous.workload.keys())

@@ -15,6 +15,7 @@
     held       pending, with other declarations Workload: queueName, walltime, priority, size of an elastic job
     runs       Admitted, of another priority    Workload: priority
     held       Admitted, pods are active        none: its user has only now suspended it
+    held       Admitted, without its flavor     none: the job is invalid until the flavor exists
     held       Admitted                         start
     half       Admitted                         the next write of the stop: the quota was lost meanwhile
     stopped
@@ -63,7 +64,7 @@ from zonewise_scheduler.controller.reconcile.sliced_job import (
     is_growing,
     next_slice_write,
 )
-from zonewise_scheduler.controller.reconcile.start_infos import start_infos
+from zonewise_scheduler.controller.reconcile.start_infos import MissingFlavor, start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import is_true
@@ -402,6 +403,8 @@ def _start(state: JobState, context: JobContext, name: str, workload: Json) -> W
         walltime = enforced_walltime(workload, queues_of(workload, context.find)) if is_job else inf
         deadline = deadline_patch(state.job, walltime)
         return _job_write(state, start._replace(body=combine_patches(start.body, injected, deadline)), name)
+    except MissingFlavor:
+        raise
     except (StartConflict, FieldError) as error:
         body = finish_for(workload, "FailedToStart", f"the job cannot start: {error}", context.now)
         return patch_status(workload, name, "cannot start", body)

@@ -51,7 +51,7 @@ from zonewise_scheduler.controller.pods.group_workload import (
 )
 from zonewise_scheduler.controller.pods.pod_group import PlainPods, read_group_pod, read_plain_pods
 from zonewise_scheduler.controller.pods.pod_writes import delete_pod, release_pod, start_pod, stop_pod
-from zonewise_scheduler.controller.reconcile.start_infos import start_infos
+from zonewise_scheduler.controller.reconcile.start_infos import MissingFlavor, start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
@@ -195,7 +195,12 @@ def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> l
     else:
         writes += _following(owned, context)
     chosen = {write.key for write in writes}
-    return writes + [write for write in _starts(owned, context) if write.key not in chosen]
+    try:
+        return writes + [write for write in _starts(owned, context) if write.key not in chosen]
+    except MissingFlavor:
+        if writes:  # the end of a write checks the pods again
+            return writes
+        raise
 
 
 def _without_admission(owned: _Owned, context: JobContext) -> list[Write]:
@@ -255,12 +260,15 @@ def _follow_version(state: PlainPodsState, owned: _Owned) -> list[Write]:
 
 
 def _starts(owned: _Owned, context: JobContext) -> list[Write]:
+    """Return the writes that start the held pods. Raises MissingFlavor."""
     held = startable_pods(owned.job, owned.counts)
     if not held:
         return []
     try:
         infos = {info.name: info for info in start_infos(owned.workload, context.flavors)}
         return [start_pod(pod, infos[pod_set_name(owned.job, pod)], owned.key) for pod in held]
+    except MissingFlavor:
+        raise
     except (StartConflict, FieldError) as error:
         message = f"the pods cannot start: {error}"
         return _status_writes(owned, "cannot start", finish_for(owned.workload, "FailedToStart", message, context.now))

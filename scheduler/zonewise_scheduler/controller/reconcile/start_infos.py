@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConflict
 from zonewise_scheduler.controller.pods.pod_names import (
     ADMISSION_ANNOTATION,
@@ -38,11 +39,15 @@ _LEVELS = frozenset({"required", "preferred", "unconstrained"})
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
+class MissingFlavor(FieldError):
+    """A ResourceFlavor was deleted after the admission. The start succeeds once the flavor exists again."""
+
+
 def start_infos(workload: Json, flavors: Mapping[str, Json]) -> tuple[PodSetInfo, ...]:
     """Return the additions for each pod set of a Workload with quota; `flavors`: ResourceFlavors by name.
 
-    Raises StartConflict if a pod set or a flavor does not exist, or if two flavors or checks set different values for
-    one label.
+    Raises StartConflict if a pod set does not exist, or if two flavors or checks set different values for one label.
+    Raises MissingFlavor if a flavor does not exist (pkg/controller/jobframework/reconciler.go startJob retries then).
     """
     admission: Json = workload["status"]["admission"]
     pod_sets: dict[str, Json] = {entry["name"]: entry for entry in workload["spec"]["podSets"]}
@@ -72,7 +77,7 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
     assigned: dict[str, str] = assignment.get("flavors") or {}
     for flavor in dict.fromkeys(assigned.values()):
         if flavor not in flavors:
-            raise StartConflict(f"ResourceFlavor {flavor} does not exist")
+            raise MissingFlavor("status.admission.podSetAssignments", f"ResourceFlavor {flavor} does not exist")
         spec: Json = flavors[flavor].get("spec") or {}
         _merge(selector, spec.get("nodeLabels") or {}, f"nodeSelector of ResourceFlavor {flavor}")
         tolerations += spec.get("tolerations") or ()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zonewise_scheduler.controller.jobs.interface import PodSetInfo, StartConflict
-from zonewise_scheduler.controller.reconcile.start_infos import start_infos
+from zonewise_scheduler.controller.reconcile.start_infos import MissingFlavor, start_infos
 
 Json = dict[str, Any]
 
@@ -55,10 +55,14 @@ def test_only_updates_of_passed_checks_are_added() -> None:
     assert (info.node_selector, info.annotations["booked"], info.labels["x"]) == ({"pool": "p"}, "yes", "y")
 
 
-def test_a_flavor_that_is_missing_or_contradicts_another_is_a_conflict() -> None:
+def test_a_flavor_may_be_missing() -> None:
     obj = workload({"name": "main", "flavors": {"cpu": "a", "gpu": "b"}})
-    with pytest.raises(StartConflict, match="ResourceFlavor a does not exist"):
+    with pytest.raises(MissingFlavor, match="ResourceFlavor a does not exist"):
         start_infos(obj, {"b": flavor({})})
+
+
+def test_a_flavor_that_contradicts_another_is_a_conflict() -> None:
+    obj = workload({"name": "main", "flavors": {"cpu": "a", "gpu": "b"}})
     with pytest.raises(StartConflict, match="pool is 'y', and 'x' elsewhere"):
         start_infos(obj, {"a": flavor({"pool": "x"}), "b": flavor({"pool": "y"})})
 
