@@ -53,7 +53,11 @@ class PassState:
         self.skipped_queues: set[str] = set()
         """Queues whose head the current cycle skips because it certainly cannot be admitted."""
         self.exhausted_queues: set[str] = set()
-        """Queues for which this pass makes no more decisions."""
+        """Queues for which this pass makes no more decisions, except for those of `blocking_queues`."""
+        self.blocking_queues: dict[str, None] = {}
+        """Exhausted queues whose head holds quota in each cycle."""
+        self.renominated_queues: set[str] = set()
+        """Queues whose head in the current cycle was one before, and held quota."""
         self.due_tries: dict[str, int] = {}
         """Number of admissions in this pass when a due workload was last a head, by its key."""
         self.flavor_scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}

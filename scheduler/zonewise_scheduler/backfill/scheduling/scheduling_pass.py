@@ -19,7 +19,8 @@ Consequences of a decision about a head (EntryStatus):
     inadmissible    is requeued; its reservation is released       is exhausted if StrictFIFO, else continues;
                                                                    continues if its namespace is not selected
 
-A StrictFIFO queue is exhausted only once its head has tried all flavors.
+A StrictFIFO queue is exhausted only once its head has tried all flavors. While its head waits for its own quota, it
+is nominated again in each cycle, and holds this quota (cycle_heads.py).
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. From then on, it is nominated only if
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.scheduling.known_admissions import KnownAdmissions
     from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import StopOrder
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
@@ -237,7 +239,7 @@ def _run_cycle(pass_state: PassState, heads: list[Head]) -> list[Decision]:
     decisions = run_cycle(state.snapshot, heads, state.settings, state.now, pass_state.cycle, state.reservations)
     for decision in sorted(decisions, key=_capacity_order):
         _apply(pass_state, decision)
-    if not pass_state.skipped_queues and all(decision.status == "skipped" for decision in decisions):
+    if not pass_state.skipped_queues and all(_is_repeated(pass_state, decision) for decision in decisions):
         # The queues whose workloads took the capacity are exhausted, so these heads would be skipped forever.
         pass_state.exhausted_queues.update(decision.head.cluster_queue for decision in decisions)
     if len(pass_state.admitted) > admitted_before:
@@ -278,9 +280,30 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
     if decision.status == "skipped":  # another workload took the capacity, but only in this cycle
         pass_state.due_tries.pop(key, None)
     elif queue.strict and decision.requeue_reason != "NamespaceMismatch" and not has_flavors_left:
-        pass_state.exhausted_queues.add(head.cluster_queue)
-    if key in pass_state.due_tries and decision.status == "waiting":
+        _exhaust(pass_state, decision)
+    if decision.status == "waiting" and key in pass_state.due_tries and not _is_repeated(pass_state, decision):
         reserve_due(pass_state, head, pass_state.headroom.alternatives(head))
+
+
+def _is_repeated(pass_state: PassState, decision: Decision) -> bool:
+    """Return whether a decision changes nothing, so that the next cycle would repeat it."""
+    is_blocking = decision.head.cluster_queue in pass_state.renominated_queues
+    return decision.status == "skipped" or (is_blocking and decision.status == "waiting")
+
+
+def _exhaust(pass_state: PassState, decision: Decision) -> None:
+    """Make no more decisions for a strict queue in this pass, unless its head holds quota in each cycle."""
+    name = decision.head.cluster_queue
+    pass_state.exhausted_queues.add(name)
+    if _blocks(pass_state.state.pending_queues[name].heap.spec, decision):
+        pass_state.blocking_queues[name] = None
+
+
+def _blocks(queue: ClusterQueue, decision: Decision) -> bool:
+    """Return whether a head that waits holds quota that other queues could borrow (quota_resources_to_reserve)."""
+    if queue.queueing_strategy != "StrictFIFO" or not queue.cohort_name:
+        return False
+    return decision.requeue_reason == "NoCandidates" and queue.preemption.reclaim_within_cohort != "Any"
 
 
 def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:

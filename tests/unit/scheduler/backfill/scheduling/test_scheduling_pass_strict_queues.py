@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from support.planner_stories import make_planner, queue, submission
@@ -9,6 +11,7 @@ from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.scheduling.known_admissions import KnownAdmissions
 from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
 from zonewise_scheduler.backfill.state import events
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 
 PASSES = 4
@@ -59,3 +62,22 @@ def test_the_head_tries_its_other_flavors_in_the_same_pass(exact: bool) -> None:
         events.submit(planner, submission(name, cpus, limit, at=now, limit=limit).workload, to)
         plan = schedule(planner, now, known=known(exact=exact))
     assert [workload.key for workload in plan.admitted] == ["/head"]
+
+
+@pytest.mark.parametrize("reclaim", ["Never", "LowerPriority", "Any"])
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_waiting_head_holds_its_quota_in_each_cycle(
+    strategy: Literal["StrictFIFO", "BestEffortFIFO"], reclaim: Literal["Never", "LowerPriority", "Any"]
+) -> None:
+    """Others of its cohort borrow this quota only if the head can always reclaim it, or if its queue is not strict."""
+    holder = queue("holder", 5, cohort="c", preemption=ClusterQueuePreemption(reclaim_within_cohort=reclaim))
+    queues = [holder._replace(queueing_strategy=strategy), queue("borrower", 10, cohort="c")]
+    planner = make_planner(queues, policy_named("greedy"))
+    jobs = (("runs", 3, 0, "holder"), ("head", 3, 1, "holder"), ("own", 10, 0, "borrower"), ("small", 1, 2, "borrower"))
+    for name, cpus, at, to in jobs:
+        events.submit(planner, submission(name, cpus, 10, at=at).workload, to)
+    admitted = [workload.key for now in range(PASSES) for workload in schedule(planner, now).admitted]
+    may_borrow = reclaim == "Any" or strategy == "BestEffortFIFO"
+    assert sorted(admitted) == ["/own", "/runs", *(["/small"] if may_borrow else [])]
+    events.finish(planner, "/runs")
+    assert "/head" in [workload.key for workload in schedule(planner, PASSES).admitted]
