@@ -85,8 +85,8 @@ def test_every_file_is_used() -> None:
 
 
 def test_every_component_is_documented() -> None:
-    """The guide names each overlay and each component."""
-    guide = (PROJECT / "docs/guides/deploy.md").read_text()
+    """The guides name each overlay and each component."""
+    guide = "".join(file.read_text() for file in (PROJECT / "docs/guides").glob("deploy-*.md"))
     parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler"), *components("queue")]
     assert [name for name in parts if f"`{name}`" not in guide] == []
 
@@ -101,7 +101,7 @@ def test_settings_files_are_valid(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
+    ["../docs/guides/deploy-agent.md", "../docs/guides/deploy-scheduler.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Every version of the image is the newest one in the changelog."""

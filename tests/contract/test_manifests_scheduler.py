@@ -44,7 +44,8 @@ BIND = "scheduler/components/bind"
 AUTH = ("scheduler/components/pod-monitor", "scheduler/components/metrics-auth")
 WORKLOADS = ("DaemonSet", "Deployment")
 EXAMPLE = MANIFESTS / "scheduler" / "examples" / "kube-scheduler-configuration.yaml"
-DEPLOY = (PROJECT / "docs/guides/deploy.md").read_text()
+DEPLOY_AGENT = (PROJECT / "docs/guides/deploy-agent.md").read_text()
+DEPLOY = (PROJECT / "docs/guides/deploy-scheduler.md").read_text()
 EXTENDER = (PROJECT / "docs/guides/extender.md").read_text()
 
 OWN = {
@@ -287,12 +288,13 @@ def test_metrics_for_bearers_of_a_token(overlay: str) -> None:
     assert not agent & {(one["kind"], one["metadata"]["name"]) for one in manifests}
 
 
-# --- docs/guides/deploy.md and docs/guides/extender.md
+# --- docs/guides/deploy-scheduler.md and docs/guides/extender.md
 
 
-def test_kustomizations_of_the_guide() -> None:
-    """Each kustomization in the guide renders, uses images from a registry, and names the node if necessary."""
-    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", DEPLOY, re.DOTALL) if "kustomization.yaml" in block]
+def test_kustomizations_of_the_guides() -> None:
+    """Each kustomization in the guides renders, uses images from a registry, and names the node if necessary."""
+    yaml_blocks = re.findall(r"```yaml\n(.*?)```", DEPLOY_AGENT + DEPLOY, re.DOTALL)
+    blocks = [block for block in yaml_blocks if "kustomization.yaml" in block]
     rendered = [kustomized(yaml.safe_load(block.replace("zonewise/manifests", "."))) for block in blocks]
     assert len(rendered) == 3
     nodes = [pod_of(manifests).get("nodeName") for manifests in rendered if of_kind(manifests, "Deployment")]
@@ -376,7 +378,7 @@ def example() -> Object:
 
 
 def test_the_image_of_kube_scheduler_can_be_chosen() -> None:
-    """The image is a published release, with the name in docs/guides/deploy.md."""
+    """The image is a published release, with the name in docs/guides/deploy-scheduler.md."""
     container, _ = beside()
     name, _, tag = container["image"].partition(":")
     assert name == "registry.k8s.io/kube-scheduler"

@@ -1,4 +1,4 @@
-"""docs/guides/deploy.md: jobs continue while the queue is removed, and kubectl releases pods that it held."""
+"""docs/guides/deploy-queue.md: jobs continue while the queue is removed, and kubectl releases pods that it held."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-GUIDE = (PROJECT / "docs/guides/deploy.md").read_text()
+GUIDE = (PROJECT / "docs/guides/deploy-queue.md").read_text()
 ADMISSION, TOPOLOGY, MANAGED = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology", "kueue.x-k8s.io/managed"
 
 
 def documented_loop() -> str:
-    section = GUIDE.split("\n### Remove the queue\n")[1].split("\n## ")[0]
+    section = GUIDE.split("\n## Remove the queue\n")[1].split("\n## ")[0]
     [loop] = re.findall(r"```bash\n(.*?)```", section, re.S)
     return str(loop)
 
