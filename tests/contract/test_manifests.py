@@ -101,7 +101,12 @@ def test_settings_files_are_valid(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["../docs/guides/deploy-agent.md", "../docs/guides/deploy-scheduler.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
+    [
+        "../docs/guides/deploy-agent.md",
+        "../docs/guides/deploy-scheduler.md",
+        "base/daemonset/daemonset.yaml",
+        "scheduler/base/deployment.yaml",
+    ],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Every version of the image is the newest one in the changelog."""
