@@ -26,7 +26,6 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.support.agent_testbed import PROJECT
@@ -150,7 +149,7 @@ class SoakedQueue:
 
     def _leads(self, port: int | None) -> bool:
         try:
-            return port is not None and get(port, "/api/v1/queues") == HTTPStatus.OK
+            return port is not None and get(port, "/readyz").strip() == "leads"
         except OSError:
             return False
 

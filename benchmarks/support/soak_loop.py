@@ -205,15 +205,13 @@ def _growth_row(name: str, growth: Growth) -> Row:
     return Row(f"{name}: growth in {growth.seconds:.0f} s: memory, threads, descriptors", measured, "flat", flat)
 
 
-def get(port: int, path: str) -> int:
-    """Return the status of a response; raise OSError if there is none."""
+def get(port: int, path: str) -> str:
+    """Return the body of a response of any status; raise OSError if there is none."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", path)
-        response = connection.getresponse()
-        response.read()
+        return connection.getresponse().read().decode()
     except http.client.HTTPException as error:
         raise OSError(str(error)) from error
     finally:
         connection.close()
-    return response.status
