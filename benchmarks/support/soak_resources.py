@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from typing import NamedTuple
 
 import psutil
@@ -34,23 +33,29 @@ class Growth(NamedTuple):
 
 
 class ResourceLog:
-    """Samples by the name of the program and by process."""
+    """Samples of each life of a program: the time in which one process has one name."""
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[str, int], list[ResourceSample]] = defaultdict(list)
+        self._lives: list[tuple[str, list[ResourceSample]]] = []
+        self._current: dict[int, tuple[str, list[ResourceSample]]] = {}
+        """The current life of each process."""
 
     def sample(self, name: str, pid: int, now: float) -> None:
-        """Add a sample; ignore a process that has ended."""
+        """Add a sample; ignore a process that has ended. The name may contain the role, such as that of a leader."""
         try:
             sample = read_process(pid, now)
         except psutil.NoSuchProcess:
             return
-        self._samples[name, pid].append(sample)
+        life = self._current.get(pid)
+        if life is None or life[0] != name:
+            life = self._current[pid] = (name, [])
+            self._lives.append(life)
+        life[1].append(sample)
 
     def growth(self, warm_up: float) -> dict[str, Growth]:
         """Return the growth of each program in its longest life, among those longer than three times the warm-up."""
         longest: dict[str, Growth] = {}
-        for (name, _), samples in self._samples.items():
+        for name, samples in self._lives:
             life = samples[-1].at - samples[0].at
             if life > 3 * warm_up and (name not in longest or life > longest[name].seconds):
                 settled = [sample for sample in samples if sample.at >= samples[0].at + warm_up]

@@ -42,3 +42,11 @@ def test_a_program_that_has_ended_has_no_growth() -> None:
     log.sample("ours", os.getpid(), 0.0)
     log.sample("ours", os.getpid(), 40.0)
     assert set(log.growth(warm_up=10.0)) == {"ours"}
+
+
+def test_a_new_role_begins_a_new_life() -> None:
+    """A program that leads again later is compared only within the times in which it leads without interruption."""
+    log = ResourceLog()
+    for name, at in (("leads", 0.0), ("leads", 40.0), ("stands by", 50.0), ("stands by", 55.0), ("leads", 60.0)):
+        log.sample(name, os.getpid(), at)
+    assert {name: growth.seconds for name, growth in log.growth(warm_up=10.0).items()} == {"leads": 40.0}
