@@ -54,6 +54,8 @@ MAX_LATE = 10.0
 """Seconds that a Job may wait although it fits, or run with held pods. Preemptions and retries take some."""
 _SETTLE = 240.0
 """Maximum of seconds until all Jobs have ended after the last change."""
+_KEPT = 30
+"""Seconds until an ended Job is deleted, so that the number of objects does not grow."""
 _ENDED = ("Succeeded", "Failed")
 _PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 _NO_PORT = 1
@@ -178,7 +180,7 @@ class SoakedQueue:
         name = f"job-{self.counts.created}"
         self.counts = self.counts._replace(created=self.counts.created + 1)
         chance = self._chance
-        fields: Json = {"backoffLimit": 20, "podReplacementPolicy": "Failed"}
+        fields: Json = {"backoffLimit": 20, "podReplacementPolicy": "Failed", "ttlSecondsAfterFinished": _KEPT}
         if chance.random() < 0.5:
             fields["activeDeadlineSeconds"] = 120
         self._live.submit(
