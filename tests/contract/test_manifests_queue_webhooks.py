@@ -21,6 +21,7 @@ from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
 from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, pod_sets_reader, suspend_paths
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
 from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -31,6 +32,7 @@ __all__ = ["real_server"]
 
 ACCOUNT = "zonewise-controller"
 OPTIONS = WebhookOptions()
+_MASTERS = {"Impersonate-Group": "system:masters"}
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
@@ -225,6 +227,34 @@ def _with_component(admin: Api, component: str) -> Generator[None]:
         yield
     finally:
         admin.put(path, {**admin.get(path).ok(), "webhooks": before}).ok()
+
+
+def test_a_job_names_the_user_who_created_it(live: Live) -> None:
+    """The user cannot choose the name, and replacing the whole object does not remove it."""
+    made = live.create(job("q", {SUBMITTED_BY_ANNOTATION: "ben"})).ok()
+    path = f"{live.jobs}/{made['metadata']['name']}"
+    user = made["metadata"]["annotations"][SUBMITTED_BY_ANNOTATION]
+    assert user not in {"", "ben"}
+    for name in ("ben", None):
+        changed = live.admin.patch(path, {"metadata": {"annotations": {SUBMITTED_BY_ANNOTATION: name}}}).ok()
+        assert changed["metadata"]["annotations"][SUBMITTED_BY_ANNOTATION] == user
+    body = job("q")
+    body["metadata"] = {"generateName": "job-", "labels": {QUEUE: "q"}}
+    body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    made = live.admin.post(live.jobs, body, _headers={"Impersonate-User": "ann", **_MASTERS}).ok()
+    assert made["metadata"]["annotations"][SUBMITTED_BY_ANNOTATION] == "ann"
+
+
+def test_the_user_of_a_job_or_pod_cannot_change_while_no_webhook_is_served(live: Live) -> None:
+    paths = [
+        f"{live.jobs}/{live.create(job('q')).ok()['metadata']['name']}",
+        f"/api/v1/namespaces/{live.namespace}/pods/{live.create(pod('q')).ok()['metadata']['name']}",
+    ]
+    with _no_webhook_served(live):
+        for path in paths:
+            for name in ("ben", None):
+                answer = live.admin.patch(path, {"metadata": {"annotations": {SUBMITTED_BY_ANNOTATION: name}}})
+                assert (answer.status, "submitted-by cannot be changed" in answer.body["message"]) == (422, True)
 
 
 def test_invalid_jobs_are_rejected(live: Live) -> None:

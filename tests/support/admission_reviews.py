@@ -52,8 +52,8 @@ def rules(
     )
 
 
-def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:
-    """Return the AdmissionReview for a creation, or for an update if `old` is given."""
+def review(obj: Json, old: Json | None = None, operation: str = "", user: str = "") -> Json:
+    """Return the AdmissionReview for a creation, or for an update if `old` is given; `user`: the name of its user."""
     group, _, _ = obj["apiVersion"].rpartition("/")
     request: Json = {
         "uid": "u-1",
@@ -62,6 +62,7 @@ def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:
         "operation": operation or ("UPDATE" if old else "CREATE"),
         "object": obj,
         "oldObject": old,
+        "userInfo": {"username": user},
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
@@ -76,9 +77,9 @@ def response_of(path: str, document: Json, facts: AdmissionRules) -> Json:
     return made["response"]
 
 
-def defaulted(obj: Json, facts: AdmissionRules) -> Json:
-    """Return the object as the mutating webhook changes it."""
-    response = response_of(DEFAULT_PATH, review(obj), facts)
+def defaulted(obj: Json, facts: AdmissionRules, old: Json | None = None, user: str = "") -> Json:
+    """Return the object as the mutating webhook changes it; `old`, `user`: as for review()."""
+    response = response_of(DEFAULT_PATH, review(obj, old, user=user), facts)
     assert response["allowed"]
     if "patch" not in response:
         return obj

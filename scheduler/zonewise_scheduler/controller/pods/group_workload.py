@@ -10,10 +10,10 @@ from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.pod_group import MAX_ROLES
 from zonewise_scheduler.controller.pods.pod_names import GROUP_POD_INDEX_LABEL
 from zonewise_scheduler.controller.workloads.manifest import (
-    HOLDING_ANNOTATIONS,
+    FOLLOWED_ANNOTATIONS,
     JOB_UID_LABEL,
     build_workload,
-    holding_annotations,
+    followed_annotations,
     job_uid_label,
     owner_reference,
 )
@@ -82,8 +82,8 @@ def build_plain_workload(
     metadata["labels"].pop(JOB_UID_LABEL, None)
     if group is not None:
         metadata["labels"] |= job_uid_label(group.uid)
-    own = {name: text for name, text in metadata["annotations"].items() if name not in HOLDING_ANNOTATIONS}
-    annotations = {**own, **holding_annotations(job.annotations), IS_GROUP_WORKLOAD_ANNOTATION: "true"}
+    own = {name: text for name, text in metadata["annotations"].items() if name not in FOLLOWED_ANNOTATIONS}
+    annotations = {**own, **followed_annotations(job.annotations), IS_GROUP_WORKLOAD_ANNOTATION: "true"}
     owners = member_references(job) if group is None else [owner_reference(group.resource, group.name, group.uid)]
     metadata |= {"name": name, "annotations": annotations, "ownerReferences": owners}
     return workload

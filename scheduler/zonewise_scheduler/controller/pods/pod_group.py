@@ -35,6 +35,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,6 +157,15 @@ def is_pod_of_set(pod: Json) -> bool:
     return FieldReader(pod, "", []).child("metadata").pairs("annotations").get(PARENT_ANNOTATION) in SET_PARENTS
 
 
+def _group_annotations(group: GroupOwner, first: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the annotations of a group; `first`: those of its first pod, which apply to PodGroups.
+
+    The webhooks check the user who submitted an object only if the object names a queue.
+    """
+    own = {name: text for name, text in group.annotations.items() if group.queue or name != SUBMITTED_BY_ANNOTATION}
+    return own if group.pod_sets else {**first, **own}
+
+
 def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> PlainPods:
     """Return the job that consists of these pods (at least one); `group`: the object that describes it.
 
@@ -172,7 +182,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
             tuple(_with_role(pod, group) for pod in members),
             queue,
             group.pods,
-            group.annotations if group.pod_sets else {**first, **group.annotations},
+            _group_annotations(group, first),
             is_group=True,
             may_exceed=group.may_exceed,
             is_fast=group.is_fast,

@@ -56,10 +56,10 @@ from zonewise_scheduler.controller.reconcile.workload import patch_status, patch
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.manifest import (
-    HOLDING_ANNOTATIONS,
+    FOLLOWED_ANNOTATIONS,
     annotation_changes,
     check_priority_class,
-    holding_annotations,
+    followed_annotations,
     priority_changes,
 )
 from zonewise_scheduler.controller.workloads.status import (
@@ -245,7 +245,7 @@ def _follow_class(owned: _Owned, context: JobContext) -> Write | None:
 
 def _follow_annotations(owned: _Owned) -> list[Write]:
     """Return the write of the current begin time and admission gates of the job. Raises FieldError."""
-    wanted = {**dict.fromkeys(HOLDING_ANNOTATIONS), **holding_annotations(owned.job.annotations)}
+    wanted = {**dict.fromkeys(FOLLOWED_ANNOTATIONS), **followed_annotations(owned.job.annotations)}
     body = annotation_changes(wanted, owned.workload)
     return [patch_workload(owned.workload, owned.key, "follow the annotations", body)] if body else []
 

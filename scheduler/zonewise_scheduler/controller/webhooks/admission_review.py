@@ -31,6 +31,8 @@ class AdmissionRequest(NamedTuple):
     obj: Json
     old: Json
     """The object before an update; empty on creation."""
+    username: str = ""
+    """The name of the authenticated user; "" if unknown."""
 
     @property
     def group_kind(self) -> tuple[str, str]:
@@ -56,6 +58,7 @@ def read_review(review: Mapping[str, Any]) -> AdmissionRequest:
         string_in(request, "operation", "request."),
         object_in(request, "object", "request."),
         object_in(request, "oldObject", "request."),
+        string_in(object_in(request, "userInfo", "request."), "username", "request.userInfo."),
     )
 
 
@@ -80,13 +83,17 @@ def reject(uid: str, problems: Sequence[str]) -> Json:
 
 
 def patch_between(old: Json, new: Json, path: str = "") -> list[Json]:
-    """Return the JSON patch that adds to `old` what `new` has. It removes nothing, and replaces lists as a whole."""
-    operations: list[Json] = []
+    """Return the JSON patch that changes `old` into `new`. It replaces lists as a whole."""
+    operations: list[Json] = [{"op": "remove", "path": _pointer(path, name)} for name in old if name not in new]
     for name, value in new.items():
-        field = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
-        before = old.get(name)
+        field, before = _pointer(path, name), old.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
             operations += patch_between(before, value, field)  # pyright: ignore[reportUnknownArgumentType]
         elif before != value:
             operations.append({"op": "add", "path": field, "value": value})
     return operations
+
+
+def _pointer(path: str, name: str) -> str:
+    """Return the JSON pointer (RFC 6901) to a field of the object at a path."""
+    return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"

@@ -1,4 +1,4 @@
-"""The mutating webhook. It suspends new jobs of a queue, and gates new pods of a queue.
+"""The mutating webhook. It suspends new jobs of a queue, gates new pods of a queue, and notes who submits them.
 
 Source: pkg/controller/jobframework/defaults.go, pkg/controller/jobs/pod/pod_webhook.go Default.
 """
@@ -35,6 +35,7 @@ from zonewise_scheduler.controller.webhooks.rules import (
     POD,
     belongs_to_job,
 )
+from zonewise_scheduler.controller.webhooks.submitter import with_submitter
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
 from zonewise_scheduler.quota.api.job_priority import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.workload_slices import ELASTIC_ANNOTATION, ELASTIC_GATE
@@ -49,12 +50,12 @@ _MPI_JOB = ("kubeflow.org", "MPIJob")
 
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
-    """Return the JSON patch of a new object; empty if it belongs to no queue. Raises FieldError."""
+    """Return the JSON patch of a new or updated object; empty if it remains unchanged. Raises FieldError."""
     if request.operation not in {"CREATE", "UPDATE"} or not rules.manages(request.namespace):
         return []
     if belongs_to_job(request.obj, request.namespace, rules):
         return []
-    return patch_between(request.obj, _defaulted(request, rules))
+    return patch_between(request.obj, with_submitter(request, _defaulted(request, rules), rules))
 
 
 def _defaulted(request: AdmissionRequest, rules: AdmissionRules) -> Json:

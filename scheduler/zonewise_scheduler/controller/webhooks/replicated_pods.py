@@ -20,7 +20,7 @@ from zonewise_scheduler.controller.webhooks.field_checks import (
     problem,
 )
 from zonewise_scheduler.controller.webhooks.queued_templates import QUEUE_LABELS, mark_template, queue_changes
-from zonewise_scheduler.controller.workloads.manifest import HOLDING_ANNOTATIONS
+from zonewise_scheduler.controller.workloads.manifest import FOLLOWED_ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def replicated_pods_problems(request: AdmissionRequest) -> Iterator[str]:
 def _annotation_problems(request: AdmissionRequest) -> Iterator[str]:
     """Yield the problems of a changed begin time or admission gate. An update may keep what is stored."""
     annotations, old = annotations_of(request.obj), annotations_of(request.old)
-    if any(annotations.get(name) != old.get(name) for name in HOLDING_ANNOTATIONS):
+    if any(annotations.get(name) != old.get(name) for name in FOLLOWED_ANNOTATIONS):
         yield from check_begin(annotations)
         yield from check_admission_gates(annotations, old if request.operation == "UPDATE" else None)
 

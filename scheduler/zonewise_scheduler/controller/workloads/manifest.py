@@ -28,6 +28,7 @@ from zonewise_scheduler.quota.api.job_priority import (
     PriorityClasses,
     read_job_priority,
 )
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-HOLDING_ANNOTATIONS = (BEGIN_ANNOTATION, ADMISSION_GATES_ANNOTATION)
+FOLLOWED_ANNOTATIONS = (BEGIN_ANNOTATION, ADMISSION_GATES_ANNOTATION, SUBMITTED_BY_ANNOTATION)
 """Annotations that a Workload takes from its job as long as it has no quota."""
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 """Prefix of annotations with parameters for ProvisioningRequests. They are copied to the Workload
@@ -69,7 +70,7 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
         raise FieldError(field, problem)
     if walltime < inf:
         annotations[MAX_RUN_ANNOTATION] = str(int(walltime))
-    annotations |= holding_annotations(declared)
+    annotations |= followed_annotations(declared)
     spec: Json = {
         "podSets": [pod_set.as_object() for pod_set in pod_sets],
         "queueName": metadata.pairs("labels").get(QUEUE_LABEL, ""),
@@ -97,8 +98,8 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
     """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    Queue, walltime, begin time and admission gates change only while the Workload has no quota. The position in the
-    queue does not change. Raises FieldError for an invalid job.
+    Queue, walltime, begin time, admission gates and user change only while the Workload has no quota. The position in
+    the queue does not change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
     changes = priority_changes(metadata.pairs("labels").get(PRIORITY_CLASS_LABEL, ""), workload, options)
@@ -113,17 +114,17 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
         raise FieldError(field, problem)
     wanted = {
         MAX_RUN_ANNOTATION: None if walltime == inf else str(int(walltime)),
-        **dict.fromkeys(HOLDING_ANNOTATIONS),
-        **holding_annotations(metadata.pairs("annotations")),
+        **dict.fromkeys(FOLLOWED_ANNOTATIONS),
+        **followed_annotations(metadata.pairs("annotations")),
     }
     follow = annotation_changes(wanted, workload)
     return {**follow, "spec": changes} if changes else follow
 
 
-def holding_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a job's annotations that hold back its Workload. Raises FieldError for an invalid begin time."""
+def followed_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a job's annotations that its Workload takes. Raises FieldError for an invalid begin time."""
     read_begin(annotations)
-    return {name: text for name in HOLDING_ANNOTATIONS if (text := annotations.get(name))}
+    return {name: text for name in FOLLOWED_ANNOTATIONS if (text := annotations.get(name))}
 
 
 def annotation_changes(wanted: Mapping[str, str | None], workload: Json) -> Json:

@@ -23,6 +23,7 @@ from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
@@ -81,6 +82,17 @@ def test_the_workload_of_each_kind_of_job_has_the_begin_time_of_the_job(adapter:
     for changed, time in zip(others, times[1:], strict=True):
         patch = declared_changes(changed, adapter.resource, workload, ManifestOptions(CLASSES))
         assert patch == {"metadata": {"annotations": {BEGIN_ANNOTATION: time}}}
+
+
+@pytest.mark.parametrize("adapter", discover_adapters(), ids=lambda adapter: adapter.resource.kind)
+def test_the_workload_of_each_kind_of_job_names_the_user_who_submitted_it(adapter: JobAdapter) -> None:
+    """A Workload of another user, as a prebuilt one may be, takes the user of the job too."""
+    submitted = job(annotations={SUBMITTED_BY_ANNOTATION: "ann"})
+    workload = build_workload(submitted, adapter.resource, ADAPTER.pod_sets(submitted), ManifestOptions(CLASSES))
+    assert workload["metadata"]["annotations"][SUBMITTED_BY_ANNOTATION] == "ann"
+    assert declared_changes(submitted, adapter.resource, workload, ManifestOptions(CLASSES)) == {}
+    patch = declared_changes(job(), adapter.resource, workload, ManifestOptions(CLASSES))
+    assert patch == {"metadata": {"annotations": {SUBMITTED_BY_ANNOTATION: None}}}
 
 
 @given(batch_jobs())
