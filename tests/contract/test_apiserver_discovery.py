@@ -159,6 +159,18 @@ def test_a_token_review_of_an_unknown_token(cluster: Cluster) -> None:
     assert answer.ok()["spec"] == {"token": "nonsense"}
 
 
+@pytest.mark.parametrize("name", ["ann", "https://id.example.com#ben"])
+def test_a_self_subject_review_names_the_impersonated_user(cluster: Cluster, name: str) -> None:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    own = cluster.api.post(path, body).ok()["status"]["userInfo"]
+    assert own["username"] != name
+    answer = cluster.api.post(path, body, _headers={"Impersonate-User": name})
+    assert answer.status == 201
+    assert answer.body["status"]["userInfo"] == {"username": name, "groups": ["system:authenticated"]}
+    assert "spec" not in answer.body
+
+
 def test_reviews_are_not_stored(cluster: Cluster) -> None:
     cluster.api.get("/apis/authentication.k8s.io/v1/tokenreviews").refused(405, "MethodNotAllowed")
 

@@ -154,6 +154,7 @@ BUILT_IN = (
 )
 
 REVIEWS = (
+    Kind("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False),
     Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from zonewise_sandbox.apiserver.kinds import Kind
+from zonewise_sandbox.apiserver.reviews import ADMIN, User
 from zonewise_sandbox.apiserver.storage.store import Key
 
 
@@ -28,6 +29,7 @@ class WriteOptions(NamedTuple):
     dry_run: bool = False
     strict: bool = False
     """Whether unknown fields are rejected instead of dropped (fieldValidation=Strict)."""
+    user: User = ADMIN
 
 
 class DeleteOptions(NamedTuple):

@@ -281,4 +281,4 @@ def _request(operation: str, target: Target, old: Object | None, options: WriteO
     described: Object = {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
     if operation != "DELETE":
         described["fieldManager"] = options.manager
-    return AdmissionRequest(operation, target, old, options.dry_run, described)
+    return AdmissionRequest(operation, target, old, options.dry_run, described, options.user)

@@ -18,7 +18,7 @@ from zonewise_sandbox.apiserver.kinds import POD
 from zonewise_sandbox.apiserver.openapi import OPENAPI_V2, OPENAPI_V2_TYPE, open_api
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
-from zonewise_sandbox.apiserver.reviews import is_review_kind
+from zonewise_sandbox.apiserver.reviews import is_review_kind, user_of
 from zonewise_sandbox.apiserver.status_errors import (
     StatusError,
     invalid_options,
@@ -222,7 +222,7 @@ class Router:
         if request.method != "POST":
             raise method_not_allowed()
         body = request_bodies.parse_object(request.body, request.content_type, kind)
-        return _json(201, self._settings.reviews.evaluate(kind, body))
+        return _json(201, self._settings.reviews.evaluate(kind, body, user_of(request.headers)))
 
     def _object(self, request: Request, kind: Kind, status: int, obj: Object) -> Response:
         if obj.get("apiVersion") != kind.api_version:
@@ -261,6 +261,7 @@ def _options(request: Request, kind: str) -> WriteOptions:
         force=parse_bool(query.get("force", "")),
         dry_run=_is_dry(query.get("dryRun", ""), kind),
         strict=query.get("fieldValidation") == "Strict",
+        user=user_of(request.headers),
     )
 
 

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from zonewise_sandbox.apiserver.json_values import Object, is_object, object_in
-from zonewise_sandbox.apiserver.reviews import ADMIN
 
 if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.webhook_configurations import AdmissionRequest
@@ -90,7 +89,7 @@ def _review_request(uid: str, request: AdmissionRequest, obj: Object | None) -> 
     kinds = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
     review: Object = {"uid": uid, "kind": kinds, "resource": resource, "requestKind": kinds}
-    review |= {"requestResource": resource, "operation": request.operation, "userInfo": ADMIN}
+    review |= {"requestResource": resource, "operation": request.operation, "userInfo": request.user}
     review |= {"object": obj, "oldObject": request.old, "dryRun": request.dry_run, "options": request.options}
     if target.subresource:
         review |= {"subResource": target.subresource, "requestSubResource": target.subresource}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind
     from zonewise_sandbox.apiserver.request_info import Target
+    from zonewise_sandbox.apiserver.reviews import User
 
 _DEFAULTS: Object = {
     "failurePolicy": "Fail",
@@ -56,6 +57,7 @@ class AdmissionRequest(NamedTuple):
     dry_run: bool
     options: Object
     """CreateOptions, UpdateOptions, PatchOptions or DeleteOptions."""
+    user: User
 
 
 def is_configuration(kind: Kind) -> bool:
