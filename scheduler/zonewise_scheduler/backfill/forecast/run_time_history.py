@@ -67,7 +67,7 @@ class WalltimeSubject(Protocol):
 
     @property
     def history_keys(self) -> tuple[Hashable, ...]:
-        """Groups of similar subjects that it belongs to, widest first: (user, queue, template)."""
+        """Groups of similar subjects that it belongs to, widest first; the last two are a queue and a template."""
         ...
 
 

@@ -21,6 +21,8 @@ SAMPLES = 16
 """Maximum number of sample paths of a forecast."""
 MIN_SAMPLES = 3
 """Minimum number of sample paths of a forecast, if many jobs are pending or running."""
+_OF_ONE_USER = 2
+"""Number of the last history keys, queue and template, that distinguish the jobs of one user."""
 _COMMON_SHARE = 0.5
 """Share of draws that use the same quantile for all jobs of a user."""
 
@@ -79,7 +81,7 @@ class RunTimeDraw(Generic[T]):
         random = self._random.random
         if random() >= _COMMON_SHARE:
             return distribution.quantile(random())
-        user = job.history_keys[:1]
+        user = job.history_keys[: max(1, len(job.history_keys) - _OF_ONE_USER)]
         level = self._levels.get(user)
         if level is None:
             level = self._levels[user] = random()

@@ -20,6 +20,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
+from zonewise_scheduler.quota.api.submitted_by import read_submitter
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -115,16 +116,20 @@ def with_default_walltime(
 
 
 def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:
-    """Return the groups of Workloads with similar run times: namespace, LocalQueue, template.
+    """Return the groups of Workloads with similar run times: namespace, user if known, LocalQueue, template.
 
-    The template is the name of the owner, or else of the Workload, without generated suffixes.
+    The group of the namespace contains Workloads of unknown users too, such as those from before an upgrade. The blank
+    distinguishes a user from a LocalQueue. The template is the name of the owner, or else of the Workload, without
+    generated suffixes.
     """
     quiet = FieldReader(metadata.obj, "metadata.", [])  # invalid owners are reported elsewhere
     owners = (owner.text("name") for owner in quiet.children("ownerReferences"))
     name = next(filter(None, owners), "") or quiet.text("generateName").rstrip("-") or quiet.text("name")
     while (shorter := _GENERATED_SUFFIX.sub("", name)) not in {"", name}:
         name = shorter
-    return quiet.text("namespace"), queue_name, name
+    submitter = read_submitter(quiet)
+    user = (f"user {submitter}",) if submitter else ()
+    return quiet.text("namespace"), *user, queue_name, name
 
 
 def _metadata_walltime(metadata: FieldReader, field: str, name: str) -> float:

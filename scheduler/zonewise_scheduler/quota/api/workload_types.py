@@ -172,7 +172,7 @@ class Workload:
     has_default_walltime: bool = False
     """Whether it declares no walltime and has the default of its queues."""
     history_keys: tuple[Hashable, ...] = ()
-    """Groups of workloads with similar run times, from general to specific: (user, queue, template)."""
+    """Groups of workloads with similar run times, from general to specific, such as (user, queue, template)."""
     failed_checks: tuple[str, ...] = ()
     """Admission checks in state Retry or Rejected."""
     admission_gates: tuple[str, ...] = ()

@@ -314,3 +314,21 @@ def test_a_prediction_is_between_the_time_elapsed_and_the_walltime_unless_that_i
             assert distribution.quantile(level) <= walltime * (1 + 1e-9)
         assert len(distribution.run_times) <= 2 * SAMPLES_PER_GROUP
         assert list(distribution.run_times) == sorted(distribution.run_times)
+
+
+def test_runs_of_unknown_users_predict_those_of_a_new_user() -> None:
+    """Such runs are from before an upgrade. Once the user has enough runs, only these count."""
+    times, subject = RunTimeHistory(), job(1, 1, history_keys=("ns", "user ann", "q", "solve"))
+    for run_time in (500, 510, 520):
+        times.observe(job(0, 1, history_keys=("ns", "q", "solve")), run_time)
+    times.observe(job(0, 1, history_keys=("elsewhere", "q", "solve")), 9)
+
+    def group_samples() -> set[float]:
+        return {run_time for run_time, _ in times._group_samples(subject, 0.0)}
+
+    assert group_samples() == {500, 510, 520}
+    for run_time in (10, 20):
+        times.observe(subject, run_time)
+    assert group_samples() == {10, 20, 500, 510, 520}
+    times.observe(subject, 30)
+    assert group_samples() == {10, 20, 30}

@@ -35,7 +35,7 @@ class Scripted(Random):
         return next(self.numbers)
 
 
-def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, str]] = (ANN,)) -> SampledRunTimes[Job]:
+def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, ...]] = (ANN,)) -> SampledRunTimes[Job]:
     """Return run times at 100 s; ten runs of each group took 10 s down to 1 s, and the latest weighs most."""
     history = RunTimeHistory()
     for group in keys:
@@ -69,6 +69,17 @@ def test_a_draw_below_one_half_takes_the_quantile_of_the_user() -> None:
     ]
     assert len(set(expected[:3])) == 3
     assert [draw.whole(one) for one in jobs] == expected
+
+
+def test_two_users_of_a_namespace_have_different_quantiles() -> None:
+    """A user's jobs in another queue or of another template have the user's quantile."""
+    ann, ann_elsewhere, ben = ("n", "ann", "q", "t"), ("n", "ann", "p", "u"), ("n", "ben", "q", "t")
+    run_times = sampled(keys=(ann, ann_elsewhere, ben))
+    draw = RunTimeDraw(run_times, Scripted(0.0, 0.9, 0.0, 0.0, 0.1))
+    keys = (ann, ann_elsewhere, ben)
+    drawn = [draw.whole(job(serial, 1, history_keys=each)) for serial, each in enumerate(keys)]
+    expected = [run_times.whole(job(0, 1, history_keys=each)) for each in keys]
+    assert drawn == [each and each.quantile(level) for each, level in zip(expected, (0.9, 0.9, 0.1), strict=True)]
 
 
 def test_half_of_the_draws_of_a_sample_path_are_equal() -> None:

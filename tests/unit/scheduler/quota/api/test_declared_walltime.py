@@ -18,6 +18,7 @@ from zonewise_scheduler.quota.api.declared_walltime import (
     with_default_walltime,
 )
 from zonewise_scheduler.quota.api.queue_reader import read_cluster_queue, read_local_queue
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
@@ -220,3 +221,5 @@ def test_a_problem_of_a_queue_is_reported_once() -> None:
 )
 def test_history_keys_end_with_the_template(metadata: Json, template: str) -> None:
     assert make_workload(metadata)[0].history_keys == ("ns", "lq", template)
+    known = {**metadata, "annotations": {SUBMITTED_BY_ANNOTATION: "ann"}}
+    assert make_workload(known)[0].history_keys == ("ns", "user ann", "lq", template)
