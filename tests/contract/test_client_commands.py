@@ -163,6 +163,22 @@ def test_states_and_columns_select_and_sort_jobs_without_a_queue(
     assert out.startswith("There are no such jobs")
 
 
+def test_the_jobs_of_a_user(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
+    """No webhook is served here, so the Jobs keep the users that they claim."""
+    me = "admin"
+    for name, user in (("a", me), ("b", "ben"), ("c", "")):
+        _, manifest, _ = cluster.run(capsys, "submit", script, "-J", name, "--dry-run", "-o", "json")
+        job = next(obj for obj in json.loads(manifest)["items"] if obj["kind"] == "Job")
+        job["metadata"]["annotations"] = {"zonewise.dev/submitted-by": user} if user else {}
+        cluster.api.post("/apis/batch/v1/namespaces/default/jobs", job).ok()
+    eventually(lambda: jobs(cluster, capsys).keys() == {"a", "b", "c"})
+    for arguments, names in ((("--me",), ["a"]), (("-u", "ben"), ["b"]), (("-u", "none"), [])):
+        _, out, _ = cluster.run(capsys, "queue", *arguments, "-o", "name")
+        assert out.split() == [f"job.batch/{name}" for name in names]
+    assert {name: job["user"] for name, job in jobs(cluster, capsys).items()} == {"a": me, "b": "ben", "c": None}
+    assert ["user", "ben"] in rows(cluster.run(capsys, "explain", "b")[1])
+
+
 def test_a_namespace_without_a_queue(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
     note = "There is no LocalQueue in namespace elsewhere; `zonewise queue -A` lists all."
     assert note in cluster.run(capsys, "queue", "-n", "elsewhere")[1]

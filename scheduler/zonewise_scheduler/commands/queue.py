@@ -32,8 +32,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the "
         "lowest share is next. START is the likely start of a pending job, and LATEST the latest one. Both are "
         "unknown if jobs before it declare no walltime, or are too many to simulate. WAITED is the time from the "
-        "creation of a finished job to its last start, and RUN the time from this start to its end. For more columns, "
-        "use -o wide. Status 0: done; 1: there is no such queue; 2: unusable arguments, or no API server."
+        "creation of a finished job to its last start, and RUN the time from this start to its end. USER submitted "
+        "the job; the column appears if there are several users. For more columns, use -o wide. Status 0: done; 1: "
+        "there is no such queue; 2: unusable arguments, or no API server."
     )
     parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="LocalQueue or ClusterQueue whose jobs "
         "to list")  # fmt: skip
@@ -42,6 +43,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--jobs")  # fmt: skip
     parser.add_argument("--state", metavar="STATES", type=checked(read_states), default=frozenset(), help="list only "
         "jobs in these states, such as pending,held; implies --jobs")  # fmt: skip
+    users = parser.add_mutually_exclusive_group()
+    users.add_argument("-u", "--user", metavar="NAME", default="", help="list only jobs that this user submitted; "
+        "implies --jobs")  # fmt: skip
+    users.add_argument("--me", action="store_true", help="list only your own jobs; implies --jobs")
     parser.add_argument("--sort-by", metavar="COLUMN", choices=SORT_COLUMNS, default="", help="sort jobs by "
         f"{', '.join(SORT_COLUMNS)}; implies --jobs")  # fmt: skip
     add_output_arguments(parser)
@@ -63,10 +68,12 @@ def run(arguments: Namespace) -> int:
             )
             return _NO_QUEUE
 
-        lists_jobs = arguments.jobs or arguments.all_states or arguments.state or arguments.sort_by
+        user = session.username() if arguments.me else arguments.user
+        selects_jobs = arguments.all_states or arguments.state or arguments.sort_by or user
+        lists_jobs = arguments.jobs or selects_jobs or selection is not None
 
         def text() -> str:
-            listing = _jobs(session, selection, arguments) if lists_jobs or selection is not None else _queues(session)
+            listing = _jobs(session, selection, arguments, user) if lists_jobs else _queues(session)
             return render_listing(listing, arguments.output, terminal)
 
         show_text(text, terminal, arguments)
@@ -95,7 +102,7 @@ def _queues(session: Session) -> Listing:
     return list_queues(sorted_queues(cluster_queues), sorted_queues(local_queues), [*notes, *problems])
 
 
-def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespace) -> Listing:
+def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespace, user: str) -> Listing:
     from zonewise_scheduler.client.jobs.job_facts import STATES
     from zonewise_scheduler.client.jobs.job_reading import read_jobs
     from zonewise_scheduler.client.jobs.job_selection import select_jobs
@@ -105,6 +112,6 @@ def _jobs(session: Session, selection: QueueSelection | None, arguments: Namespa
     if selection is not None:
         jobs = [job for job in jobs if selection.has(job)]
     states = frozenset(STATES) if arguments.all_states else arguments.state
-    jobs = select_jobs(jobs, states, arguments.sort_by, session.now())
+    jobs = select_jobs(jobs, states, arguments.sort_by, session.now(), user)
     all_namespaces = session.all_namespaces or any(job.namespace != session.namespace for job in jobs)
     return list_jobs(jobs, session.now(), all_namespaces=all_namespaces, notes=notes)

@@ -94,6 +94,20 @@ class Session(NamedTuple):
             return []
         return [value for value in values if value is not None]
 
+    def username(self) -> str:
+        """Return the name under which the API server knows the user. Raises KubeError, CommandError.
+
+        Source: k8s.io/api authentication/v1 SelfSubjectReview, which `kubectl auth whoami` uses.
+        """
+        from zonewise_common.k8s.fields import FieldReader
+        from zonewise_common.kube.resources import SELF_SUBJECT_REVIEWS
+
+        review = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
+        answer = FieldReader(self.client.create(SELF_SUBJECT_REVIEWS, review), "", [])
+        if not (name := answer.child("status").child("userInfo").text("username")):
+            raise CommandError("the API server does not state your name; use --user NAME")
+        return name
+
     def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Json | None:
         """Return an object; None if there is none. Raises KubeError."""
         from zonewise_common.kube.errors import NotFound

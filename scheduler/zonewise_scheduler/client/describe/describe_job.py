@@ -80,6 +80,7 @@ def _details(job: JobFacts, context: JobContextFacts, now: float) -> Iterator[De
     yield Detail("state", [_state(job, now)], {ADMITTED: "good", STOPPING: "warning"}.get(job.state, ""))
     queue = f"LocalQueue {job.local_queue or '(none)'}"
     yield Detail("queue", [queue + (f", ClusterQueue {job.cluster_queue}" if job.cluster_queue else "")])
+    yield Detail("user", [job.user])
     yield Detail("priority", [str(job.priority) if job.priority else ""])
     yield Detail("requests", list(_requests(job)))
     if job.state == ADMITTED and job.kind == JOBS.kind and not context.pods:

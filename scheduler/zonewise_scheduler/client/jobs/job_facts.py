@@ -11,6 +11,7 @@ from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.client.jobs.pod_facts import amount_texts, pod_totals
 from zonewise_scheduler.client.time_text import format_time, parse_time
 from zonewise_scheduler.quota.api.declared_walltime import workload_walltime
+from zonewise_scheduler.quota.api.submitted_by import read_submitter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,6 +74,8 @@ class JobFacts:
     active: bool = True
     """False if the job is held, or will be held once it has stopped."""
     finished_at: float | None = None
+    user: str = ""
+    """The user who submitted it; "" if unknown."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -124,6 +127,7 @@ class JobFacts:
             "name": self.name,
             "workload": self.workload,
             "state": self.state,
+            "user": self.user or None,
             "localQueue": self.local_queue,
             "clusterQueue": self.cluster_queue or None,
             "position": self.position,
@@ -184,6 +188,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         uid=uid,
         active=active,
         finished_at=_since(conditions, "Finished") if state == FINISHED else None,
+        user=read_submitter(metadata),
     )
 
 

@@ -1,4 +1,4 @@
-"""`zonewise queue --state --sort-by`: which jobs are listed, and in which order."""
+"""`zonewise queue --state --user --sort-by`: which jobs are listed, and in which order."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ def read_states(text: str) -> frozenset[str]:
     return frozenset(known[word] for word in words)
 
 
-def select_jobs(jobs: Iterable[JobFacts], states: frozenset[str], column: str, now: float) -> list[JobFacts]:
-    """Return the jobs in one of the states, in the order of a column; jobs without a value come last.
+def select_jobs(
+    jobs: Iterable[JobFacts], states: frozenset[str], column: str, now: float, user: str = ""
+) -> list[JobFacts]:
+    """Return the jobs of a user in one of the states, in the order of a column; jobs without a value come last.
 
     `states`: empty for all states except finished. `column`: one of SORT_COLUMNS, or "" for the order of `jobs`. The
-    longest, the largest, the most important, the soonest and the last to end come first.
+    longest, the largest, the most important, the soonest and the last to end come first. `user`: "" for all users.
     """
     selected = [job for job in jobs if (job.state in states if states else job.state != FINISHED)]
+    selected = [job for job in selected if user in {"", job.user}]
     if not column:
         return selected
     key = _ORDERS[column]

@@ -13,6 +13,7 @@ from zonewise_scheduler.client.jobs.job_facts import PENDING, JobFacts
 from zonewise_scheduler.client.jobs.job_labels import QUEUE_LABEL
 from zonewise_scheduler.client.jobs.pod_facts import pod_totals
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
+from zonewise_scheduler.quota.api.submitted_by import read_submitter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,6 +45,7 @@ def unqueued_job(obj: Mapping[str, Any]) -> JobFacts:
         walltime=None if walltime == inf else walltime,
         requests=(("main", pods, pod_totals(spec.child("template").child("spec"))),),
         uid=metadata.text("uid"),
+        user=read_submitter(metadata),
     )
 
 

@@ -128,6 +128,7 @@ def _job_table(jobs: Sequence[JobFacts], now: float, *, all_namespaces: bool) ->
     columns = (
         Column("NAMESPACE"),
         Column("JOB", shorten="middle"),
+        Column("USER", wide=len({job.user for job in jobs}) <= 1, yields=True, shorten="end"),
         Column("QUEUE", wide=True),
         Column("STATE"),
         Column("POS", right=True),
@@ -157,6 +158,7 @@ def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
     return [
         namespace,
         job.name,
+        job.user,
         job.local_queue,
         Cell(job.state, _STATE_STYLES.get(job.state, "")),
         "" if job.position is None else str(job.position),

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.dates import LAST_TIME
-from zonewise_scheduler.controller.readapi.job_details import owner_of
+from zonewise_scheduler.controller.readapi.job_details import owner_of, user_of
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WORKLOAD_COLUMNS = (
     "job", "kind", "localQueue", "priority", "createdAt", "walltime", "pods", "cpus", "memory", "gpus",
-    "state", "clusterQueue", "position", "reason", "reservedStart", "earliest", "likely", "latest", "startedAt",
+    "user", "state", "clusterQueue", "position", "reason", "reservedStart", "earliest", "likely", "latest", "startedAt",
     "deadline",
 )  # fmt: skip
 _FIXED = WORKLOAD_COLUMNS.index("state")
@@ -84,6 +84,7 @@ def _fixed_part(workload: Workload, obj: Json | None) -> Row:
         requests.get("cpu", 0),
         requests.get("memory", 0),
         sum(amount for resource, amount in requests.items() if is_gpu(resource)),
+        user_of(obj),
     )
 
 

@@ -77,6 +77,7 @@ export class JobView {
             h("dt", null, "Walltime"), h("dd", null, job.walltime === null ? "declares none" : duration(job.walltime)),
             h("dt", null, "Priority"), h("dd", null, job.priority),
             h("dt", null, "Queue"), h("dd", null, h("a", { href: queueAddress(job.clusterQueue || job.localQueue) }, job.clusterQueue || job.localQueue), job.clusterQueue && job.localQueue !== job.clusterQueue ? ` by ${job.localQueue}` : ""),
+            job.user && [h("dt", null, "User"), h("dd", null, job.user)],
             h("dt", null, "Workload"), h("dd", null, h("code", null, name)))),
           details?.history && h("section", { class: "card" }, h("h2", null, "History"), this.history(details.history, now)))),
     ].filter(Boolean));

@@ -11,6 +11,7 @@ export class JobsView {
     this.list = new PagedTable("Jobs", [
       ["Job", "wrap", (job) => job.job, (job) => h("a", { href: jobAddress(job.key) }, job.job)],
       ["Namespace", "wide", (job) => job.key, (job) => job.key.split("/")[0]],
+      ["User", "wide", (job) => job.user, (job) => job.user || "–"],
       ["Queue", "medium", (job) => job.clusterQueue, (job) => job.clusterQueue || job.localQueue],
       ["State", "", (job) => job.state, (job) => state(job.state)],
       ["Position", "number medium", (job) => job.position || (job.state === "Pending" ? 1e6 : null), (job) => (job.position || (job.state === "Pending" ? "> 20" : "–"))],

@@ -60,3 +60,13 @@ def test_states_are_words_in_any_case() -> None:
     for text in ("", "pending,", "running"):
         with pytest.raises(ValueError, match="the states are admitted, stopping, reserved, pending, held, finished"):
             read_states(text)
+
+
+def test_only_the_jobs_of_a_user_are_selected() -> None:
+    """An unknown user is none of the users."""
+    jobs = [replace(JOB, name=name, user=user) for name, user in (("a", "ann"), ("b", "ben"), ("c", ""))]
+    assert [[job.name for job in select_jobs(jobs, frozenset(), "", NOW, user)] for user in ("ann", "ann2", "")] == [
+        ["a"],
+        [],
+        ["a", "b", "c"],
+    ]

@@ -167,6 +167,22 @@ def test_jobs() -> None:
     assert listing.document["items"][1]["forecast"]["likely"] == "2026-01-01T02:10:00Z"
 
 
+def test_jobs_of_several_users_have_a_column_for_the_user() -> None:
+    """A wide list always has it. It yields to the names of jobs. An unknown user is null in the document."""
+
+    def user_column(jobs: list[JobFacts], output: str, width: int = 0) -> bool:
+        return " USER " in render_listing(list_jobs(jobs, NOW, all_namespaces=False), output, Terminal(width=width))
+
+    ann, ben, unknown = (
+        read_job(workload(name, annotations={"zonewise.dev/submitted-by": user} if user else {}))
+        for name, user in (("train", "ann"), ("a-solver-with-a-long-name", "https://id.example.com#ben"), ("old", ""))
+    )
+    assert [job.document()["user"] for job in (ann, ben, unknown)] == ["ann", "https://id.example.com#ben", None]
+    assert [user_column(jobs, "table") for jobs in ([ann], [ann, ben], [ann, unknown])] == [False, True, True]
+    assert user_column([ann], "wide")
+    assert not user_column([ann, ben], "table", width=40)
+
+
 def test_a_finished_job_has_the_times_of_its_last_run() -> None:
     """As sacct shows them: when it ended, how long it had waited, and how long it ran."""
     started, ended = (

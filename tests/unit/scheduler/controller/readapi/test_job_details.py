@@ -34,7 +34,7 @@ def test_conditions_and_events_are_in_chronological_order() -> None:
         RecentEvent(at, "Job", "elsewhere", "j", JobEvent("Admitted", "")),
     ]
     body = job_json("ns", WORKLOAD, events)
-    assert body["job"] == {"kind": "Job", "name": "j"}
+    assert body["job"] == {"kind": "Job", "name": "j", "user": None}
     assert [(entry["at"][-3:], entry["reason"], entry["warning"]) for entry in body["history"]] == [
         ("00Z", "Created", False), ("05Z", "QuotaReserved=False", False), ("07Z", "Preempted", True),
         ("09Z", "Finished", False),

@@ -13,6 +13,7 @@ from zonewise_common.k8s.dates import LAST_TIME
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.readapi.views import WorkloadRow
 from zonewise_scheduler.controller.readapi.workload_table import MAX_POSITION, WORKLOAD_COLUMNS, WorkloadTable
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 
 OWNER = {"kind": "Job", "name": "train", "controller": True}
@@ -24,7 +25,8 @@ def workload(**fields: object) -> Workload:
 
 
 def row(entry: WorkloadRow) -> dict[str, object]:
-    objects = {"ns/w": {"metadata": {"ownerReferences": [{"kind": "Other", "name": "x"}, OWNER]}}}
+    metadata = {"ownerReferences": [{"kind": "Other", "name": "x"}, OWNER]}
+    objects = {"ns/w": {"metadata": {**metadata, "annotations": {SUBMITTED_BY_ANNOTATION: "ann"}}}}
     (values,) = WorkloadTable().rows([entry], objects).values()
     return dict(zip(WORKLOAD_COLUMNS, values, strict=True))
 
@@ -33,7 +35,7 @@ def test_requests_are_those_of_all_pods() -> None:
     known = row(WorkloadRow(workload(), "Pending", "q", 3))
     assert (known["job"], known["kind"], known["localQueue"], known["clusterQueue"]) == ("train", "Job", "l", "q")
     assert (known["pods"], known["cpus"], known["gpus"], known["memory"]) == (3, 2000, 8, 7)
-    assert (known["createdAt"], known["position"]) == (10, 3)
+    assert (known["createdAt"], known["position"], known["user"]) == (10, 3, "ann")
 
 
 def test_unknown_times_are_null() -> None:

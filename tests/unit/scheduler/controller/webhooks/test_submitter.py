@@ -28,7 +28,7 @@ def deployment(queue: str = "", annotations: Any = None) -> Any:
 
 
 def leader_worker_set(queue: str = "", annotations: Any = None) -> Any:
-    spec = {"leaderWorkerTemplate": {"workerTemplate": {"spec": {}}}}
+    spec: Any = {"leaderWorkerTemplate": {"workerTemplate": {"spec": {}}}}
     made = job(queue, annotations)
     return {**made, "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": spec}
 
