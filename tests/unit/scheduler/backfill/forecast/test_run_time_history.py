@@ -318,17 +318,21 @@ def test_a_prediction_is_between_the_time_elapsed_and_the_walltime_unless_that_i
 
 def test_runs_of_unknown_users_predict_those_of_a_new_user() -> None:
     """Such runs are from before an upgrade. Once the user has enough runs, only these count."""
-    times, subject = RunTimeHistory(), job(1, 1, history_keys=("ns", "user ann", "q", "solve"))
-    for run_time in (500, 510, 520):
-        times.observe(job(0, 1, history_keys=("ns", "q", "solve")), run_time)
-    times.observe(job(0, 1, history_keys=("elsewhere", "q", "solve")), 9)
+    times, keys = RunTimeHistory(), ("ns", "user ann", "q", "solve")
 
-    def group_samples() -> set[float]:
-        return {run_time for run_time, _ in times._group_samples(subject, 0.0)}
+    def observe(keys: tuple[str, ...], *run_times: float) -> None:
+        for run_time in run_times:
+            times.observe(job(0, 1, 1000, history_keys=keys), run_time)
 
-    assert group_samples() == {500, 510, 520}
-    for run_time in (10, 20):
-        times.observe(subject, run_time)
-    assert group_samples() == {10, 20, 500, 510, 520}
-    times.observe(subject, 30)
-    assert group_samples() == {10, 20, 30}
+    def predicted() -> list[float]:
+        """Return the run times of a job that declares so much that the runs of all users have another walltime."""
+        distribution = times.distribution(job(1, 1, 1_000_000, history_keys=keys))
+        return [] if distribution is None else [run_time / 1000 for run_time in distribution.run_times]
+
+    observe(("ns", "q", "solve"), 500, 510, 520)
+    observe(("elsewhere", "q", "solve"), 9)
+    assert predicted() == [500, 510, 520]
+    observe(keys, 10, 20)
+    assert predicted() == [10, 20, 500, 510, 520]
+    observe(keys, 30)
+    assert predicted() == [10, 20, 30]

@@ -1,4 +1,4 @@
-"""The annotation with the user who submitted a job: nobody can choose it, and no controller counts as a user."""
+"""The annotation with the user who submitted a job: users cannot choose it, and no controller counts as a user."""
 
 from __future__ import annotations
 
