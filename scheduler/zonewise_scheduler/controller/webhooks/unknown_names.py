@@ -19,6 +19,7 @@ from zonewise_scheduler.controller.webhooks.validate_job import pod_templates
 from zonewise_scheduler.quota.api.begin_time import BEGIN_ANNOTATION
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION, FULFILLED_ANNOTATION
+from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +30,10 @@ _PREFIX = "zonewise.dev/"
 _SIMULATED = "zonewise.dev/simulated-"
 _DECLARED = (BEGIN_ANNOTATION, DEPENDENCY_ANNOTATION, MAX_RUN_ANNOTATION)
 """Annotations of a job that its user sets."""
-_WRITTEN = frozenset({INJECTED_ANNOTATION, SUBMITTED_DEADLINE_ANNOTATION, FULFILLED_ANNOTATION})
-"""Annotations that the controller writes: a copy of a job may have them."""
+_WRITTEN = frozenset({
+    INJECTED_ANNOTATION, SUBMITTED_DEADLINE_ANNOTATION, FULFILLED_ANNOTATION, SUBMITTED_BY_ANNOTATION,
+})  # fmt: skip
+"""Annotations that the controller or its webhooks write: a copy of a job may have them."""
 _MAX_WARNINGS = 5
 
 

@@ -38,7 +38,12 @@ def test_an_annotation_of_the_job_in_its_pod_template_causes_a_warning() -> None
 
 
 def test_no_other_annotation_causes_a_warning() -> None:
-    known = {RUN: "60", "zonewise.dev/dependency": "afterok:a", "zonewise.dev/simulated-run-seconds": "1"}
+    known = {
+        "zonewise.dev/submitted-by": "ann",
+        RUN: "60",
+        "zonewise.dev/dependency": "afterok:a",
+        "zonewise.dev/simulated-run-seconds": "1",
+    }
     assert warnings_of(job("q", {**known, "example.com/x": "y", "zonewise.dev/injected": "{}"})) == []
     assert warnings_of(job("q", {"zonewise.dev/x": "1"}), job("q", {"zonewise.dev/x": "1"})) == []
     assert warnings_of(pod("q")) == []
