@@ -145,8 +145,11 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page: int = PAGE_SIZE,
+        timeout: float | None = None,
     ) -> tuple[list[T], str]:
         """Decode each object with a function, page by page; return the results and the list's resource version.
+
+        `timeout` is in seconds, for each page; None: that of the client.
 
         A continue token can expire between two pages. The whole list is then repeated in one request, which may be slow
         but is certain to end (client-go tools/pager/pager.go FullListIfExpired).
@@ -155,10 +158,10 @@ class Client:
         path = resource.path(namespace=namespace)
         if page > 0:
             try:
-                return self._pages(path, {**query, "limit": page}, decode)
+                return self._pages(path, {**query, "limit": page}, decode, timeout)
             except Gone:
                 pass
-        return self._pages(path, query, decode)
+        return self._pages(path, query, decode, timeout)
 
     def watch(
         self,
@@ -275,11 +278,14 @@ class Client:
     def _send(self, method: str, path: str, query: Object, body: object, content_type: str = JSON) -> Object:
         return _decode(self._transport.request(method, path, query, msgspec.json.encode(body), content_type), Object)
 
-    def _pages(self, path: str, query: dict[str, Any], decode: Callable[[msgspec.Raw], T]) -> tuple[list[T], str]:
+    def _pages(
+        self, path: str, query: dict[str, Any], decode: Callable[[msgspec.Raw], T], timeout: float | None
+    ) -> tuple[list[T], str]:
         decoded: list[T] = []
         token = ""
         while True:
-            page = _decode(self._transport.request("GET", path, {**query, "continue": token}), _Page)
+            body = self._transport.request("GET", path, {**query, "continue": token}, timeout=timeout)
+            page = _decode(body, _Page)
             decoded.extend(map(decode, page.items or ()))
             token = page.metadata.token
             if not token:

@@ -72,6 +72,9 @@ class WatchTimes(NamedTuple):
     an outage must not wait for half a minute."""
     bookmark_due: float = 75.0
     """While a watch is open, the copy counts as current for this long after the last event or bookmark."""
+    list_timeout: tuple[float, float] = (10.0, 60.0)
+    """The first and the longest limit for a page of a listing, which doubles after each listing without a response.
+    A server that hangs is left soon, and one that is slow is heard: it has 60 s itself (--request-timeout)."""
 
 
 class Selection(NamedTuple):
@@ -125,6 +128,7 @@ class Reflector(Generic[T]):
         self._synced = threading.Event()
         self._lost = True
         self._stale_listings = 0
+        self._list_timeout = times.list_timeout[0]
         self._failed_attempts = 0  # attempts in a row to open a watch
         self._is_unheard = True  # the open watch has delivered no event or bookmark yet
         self._opened_at = inf  # when the open watch was opened
@@ -240,7 +244,13 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         began = time.monotonic()
-        listed, text = self._client.list_raw(self._resource, self._received, **self._selection._asdict())
+        try:
+            listed, text = self._client.list_raw(
+                self._resource, self._received, timeout=self._list_timeout, **self._selection._asdict()
+            )
+        except TransportError:
+            self._list_timeout = min(2 * self._list_timeout, self._times.list_timeout[1])
+            raise
         version = _number(text)
         restored = self._stale_listings >= _STALE_LISTINGS
         try:

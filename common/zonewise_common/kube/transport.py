@@ -84,12 +84,14 @@ class Transport:
         body: bytes | None = None,
         content_type: str = JSON,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> bytes:
         """Send a request with additional headers, and return the body of its response.
 
-        Raises ApiError for an error response, TransportError if no response arrives in time.
+        `timeout` is in seconds; None: that of the transport. Raises ApiError for an error response, TransportError if
+        no response arrives in time.
         """
-        deadline = time.monotonic() + self.timeout
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         with self._counting(method):
             return _body(self._exchange(deadline, method, path, query, body, content_type, headers))
 

@@ -330,3 +330,16 @@ def test_bookmark_then_close() -> None:
         eventually(lambda: copy.names == "ab")
         assert copy.server.watches[1].query["resourceVersion"] == "5000"
         assert copy.server.watches[0].query["allowWatchBookmarks"] == "true"
+
+
+def test_a_server_that_lists_slowly() -> None:
+    """After each listing that gets no response in time, the next one has twice the time."""
+
+    def respond_late(exchange: Exchange) -> None:
+        time.sleep(0.1)
+        LISTED(exchange)
+
+    times = QUICK._replace(list_timeout=(0.01, PATIENCE))
+    with copying([watch_on()], [respond_late], times) as copy:
+        eventually(lambda: copy.names == "a")
+        assert len(copy.server.lists) >= 4
