@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.kube.credentials import FileToken, KubeconfigToken, StaticToken
 from zonewise_common.kube.errors import ConfigError
+from zonewise_common.kube.file_versions import file_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from zonewise_common.kube.credentials import Credentials
+    from zonewise_common.kube.file_versions import FileVersions
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -44,6 +46,8 @@ class Config(NamedTuple):
     source."""
     user: str = ""
     """The name of the kubeconfig's user; empty without a kubeconfig."""
+    load_ca: Callable[[], str] | None = None
+    """Function that fetches `ca` from its source again, after a server was not trusted; None: `ca` never changes."""
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
@@ -83,16 +87,18 @@ class Config(NamedTuple):
         if loaded.proxy:
             raise ConfigError(f"{path}: proxy-url is not supported")
         certificate = _certificate(loaded)
+        ca = loaded.ssl_ca_cert or ""
         has_token = bool(loaded.api_key)
         return cls(
             loaded.host,
-            loaded.ssl_ca_cert or "",
+            ca,
             KubeconfigToken(loaded, lambda: _load(path, context).configuration) if has_token else None,
             certificate,
             selected.get("namespace") or "default",
             getattr(loaded, "tls_server_name", None) or "",
             (lambda: _load_certificate(path, context)) if certificate else None,
             str(selected.get("user") or ""),
+            _KubeconfigAuthority(path, context, ca).load,
         )
 
 
@@ -115,6 +121,30 @@ class _Kubeconfig(NamedTuple):
     """A `kubernetes.client.Configuration`, filled."""
     context: Mapping[str, Any]
     """The selected context: cluster, user and namespace."""
+
+
+class _KubeconfigAuthority:
+    """The authority of a kubeconfig's cluster.
+
+    It is read again only if a file of the kubeconfig has changed, because reading may run a program.
+    """
+
+    def __init__(self, path: str, context: str | None, ca: str) -> None:
+        self._path = path
+        self._context = context
+        self._ca = ca
+        self._versions = self._file_versions()
+
+    def load(self) -> str:
+        """Return a PEM file, or "" for the system's authorities. Raises ConfigError."""
+        versions = self._file_versions()
+        if versions != self._versions:
+            self._ca = _load(self._path, self._context).configuration.ssl_ca_cert or ""
+            self._versions = versions
+        return self._ca
+
+    def _file_versions(self) -> FileVersions:
+        return file_versions(filter(os.path.exists, self._path.split(os.pathsep)))
 
 
 def _load(path: str, context: str | None) -> _Kubeconfig:

@@ -6,7 +6,6 @@ It uses http.client from the standard library; urllib3 would need 3 MiB more mem
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import ssl
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from zonewise_common.kube.errors import ConfigError, TransportError
+from zonewise_common.kube.file_versions import file_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-    from zonewise_common.kube.config import Certificate, Config
+    from zonewise_common.kube.config import Config
+    from zonewise_common.kube.file_versions import FileVersions
 
 _MAX_IDLE = 12
 """Maximum number of idle connections in the pool; more concurrent requests open more connections. A program with many
@@ -41,10 +42,6 @@ _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
-
-
-_FileVersions = tuple[tuple[int, int, int], ...]
-"""Inode, size and modification time of each file."""
 
 
 class ConnectionPool:
@@ -66,7 +63,7 @@ class ConnectionPool:
             )
         self._encrypted = url.scheme == "https"
         self._address = host, port or (443 if self._encrypted else 80)
-        self.reload_certificates()
+        self._load_certificates()
 
     def request(
         self, deadline: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
@@ -88,9 +85,17 @@ class ConnectionPool:
                 return
         connection.close()
 
-    def reload_certificates(self) -> None:
-        """Read the certificates again for the next connection, since authorities are replaced while agents run."""
-        version = _file_versions(self._config.certificate)
+    def renew_authorities(self) -> None:
+        """Read the authorities again for the next connection, since they are replaced while agents run.
+
+        Raises ConfigError.
+        """
+        if self._config.load_ca is not None:
+            self._config = self._config._replace(ca=self._config.load_ca())
+        self._load_certificates()
+
+    def _load_certificates(self) -> None:
+        version = file_versions(_certificate_files(self._config))
         self._tls = _tls_context(self._config) if self._encrypted else None
         self._certificate_version = version
 
@@ -99,8 +104,8 @@ class ConnectionPool:
         load = self._config.load_certificate
         if load is not None and rejected.certificate_version == self._certificate_version:
             self._config = self._config._replace(certificate=load())
-        if _file_versions(self._config.certificate) != self._certificate_version:
-            self.reload_certificates()
+        if file_versions(_certificate_files(self._config)) != self._certificate_version:
+            self._load_certificates()
         return rejected.certificate_version != self._certificate_version
 
     def close(self) -> None:
@@ -218,7 +223,7 @@ class _Connection(HTTPConnection):
     sock: _Socket | None
 
     def __init__(
-        self, address: tuple[str, int], tls: ssl.SSLContext | None, name: str, certificate_version: _FileVersions
+        self, address: tuple[str, int], tls: ssl.SSLContext | None, name: str, certificate_version: FileVersions
     ) -> None:
         super().__init__(*address)
         self.limit = _Limit()
@@ -286,13 +291,8 @@ def _connected_socket(host: str, port: int, limit: _Limit) -> socket.socket:
     raise OSError(f"{host} has no address")
 
 
-def _file_versions(certificate: Certificate | None) -> _FileVersions:
-    """Return the versions of a certificate's files; none if a file is absent."""
-    try:
-        files = [os.stat(name) for name in certificate or () if name]
-    except OSError:
-        return ()
-    return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in files)
+def _certificate_files(config: Config) -> tuple[str, ...]:
+    return tuple(filter(None, config.certificate or ()))
 
 
 def _tls_context(config: Config) -> ssl.SSLContext:

@@ -166,7 +166,7 @@ class Transport:
             response = self._connections.request(deadline, method, target, body, headers)
         except (OSError, HTTPException, UnicodeError) as error:  # the last for an invalid host name
             if isinstance(error, ssl.SSLError):
-                self._connections.reload_certificates()
+                self._connections.renew_authorities()
             raise TransportError(f"{method} {target.partition('?')[0]}: {_detail(error)}") from error
         self._date = response.headers.get("Date", self._date)
         return response

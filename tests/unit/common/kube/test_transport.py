@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import logging
 import socket
 import ssl
@@ -206,6 +208,27 @@ def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: P
         file.write_text(ca)
         with pytest.raises(TransportError):
             client.get(NODES, "n1")
+        assert client.get(NODES, "n1")
+        client.close()
+
+
+def test_an_authority_that_is_replaced_in_a_kubeconfig(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
+    """A kubeconfig may contain the authority itself."""
+    file = tmp_path / "config"
+
+    def write(server: ScriptedServer, authority: str) -> None:
+        cluster = {"server": server.url, "certificate-authority-data": base64.b64encode(authority.encode()).decode()}
+        parts = {"clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "t"}}]}
+        contexts = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
+        file.write_text(json.dumps({**parts, "contexts": contexts, "current-context": "x"}))
+
+    with ScriptedServer([NODE], tls=tls) as server:
+        write(server, trustme.CA().cert_pem.bytes().decode())
+        client = quick(Config.from_kubeconfig(str(file)))
+        for damage in (lambda: None, lambda: file.write_text("{"), lambda: write(server, ca)):
+            damage()
+            with pytest.raises(KubeError):
+                client.get(NODES, "n1")
         assert client.get(NODES, "n1")
         client.close()
 
