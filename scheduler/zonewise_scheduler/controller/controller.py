@@ -144,6 +144,7 @@ class QueueController:
         self._leads = leads
         self._planner.restart(checkpoint)
         if leads:
+            self._gate.end_all_pauses()
             self._pods.mark_dirty(self._workloads.by_key)
             self._workload_reconciler.mark(self._workloads.by_key)
             self._provisioning.restart()

@@ -74,6 +74,10 @@ class WriteGate:
         """End the pauses of a kind that is now served, and return its objects."""
         return self._end([key for key in self._paused if key.resource == resource])
 
+    def end_all_pauses(self) -> None:
+        """End all pauses: the writes may have failed only because another replica led."""
+        self._paused.clear()
+
     def _end(self, keys: list[ObjectKey]) -> list[ObjectKey]:
         for key in keys:
             del self._paused[key]

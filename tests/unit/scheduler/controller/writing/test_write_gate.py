@@ -56,3 +56,11 @@ def test_the_objects_of_expired_pauses_are_returned_once() -> None:
     assert gate.end_pauses(9.0 + PAUSE) == []
     assert gate.end_pauses(10.0 + PAUSE) == [write().key]
     assert gate.end_pauses(inf) == []
+
+
+def test_a_replica_that_starts_to_lead_waits_for_no_pause() -> None:
+    gate = WriteGate()
+    gate.pause(write(), 5, 10.0)
+    gate.end_all_pauses()
+    assert gate.pause_ends_at == inf
+    assert gate.claim(write(), 5, 11.0)
