@@ -3,15 +3,16 @@
 An admission webhook of one namespace that hangs keeps each request there for up to its timeout, which is 10 s by
 default. Without shares, such requests soon occupy all threads.
 
-1. A group runs two tasks at a time until one of its tasks has ended, so one that hangs does not stop the others. A
-   group is forgotten after MEMORY.
+1. A group is known for SLOW after one of its tasks has ended. Any other group runs two tasks at a time, so it does not
+   stop the others if it hangs.
 2. A known group begins another task only while it runs fewer tasks than threads are free. Alone, it occupies half of
    the threads, and each further group occupies about half of the rest.
 3. The tasks of all slow groups together occupy at most half of the threads. A group is slow for MEMORY after one of its
    tasks has taken longer than SLOW.
 
 A group without running tasks therefore begins at once if a thread is free and the group is not slow. Of 16 threads, one
-remains free if all tasks of seven unknown groups hang, or all tasks of four known groups.
+remains free if all tasks of seven unknown groups hang, or all tasks of four known groups. Groups that hang after a
+second of rest are unknown.
 
 Tasks without a share are parked. Invariant: while a task is parked, at least one is running, so none remains parked.
 
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLOW = 1.0
-"""Seconds. An API server responds within milliseconds, unless an admission webhook delays it."""
+"""Seconds. An API server responds within milliseconds, unless an admission webhook delays it. A group that has been
+idle for as long may hang by now."""
 MEMORY = 60.0
-"""Seconds, which exceeds the longest timeout of a webhook (30 s) and the backoff of a repeated request."""
+"""Seconds for which a group is slow. They exceed the longest timeout of a webhook (30 s) and the backoff of a repeated
+request."""
 
 _UNKNOWN_SHARE = 2
 
@@ -47,8 +50,8 @@ class ThreadShares(Generic[T]):
         self._group = group
         self._running: Counter[str] = Counter()
         self._parked: dict[str, deque[T]] = {}
-        self._ended = _RecentNames()
-        self._slow = _RecentNames()
+        self._known = _RecentNames(SLOW)
+        self._slow = _RecentNames(MEMORY)
 
     def begin(self, task: T, now: float) -> bool:
         """Return whether a task may run now, on a free thread. If not, it is parked, and release() returns it later."""
@@ -64,7 +67,7 @@ class ThreadShares(Generic[T]):
         group = self._group(task)
         self._running[group] -= 1
         self._running += Counter()  # drops the groups without running tasks
-        self._ended.add(group, now)
+        self._known.add(group, now)
         if seconds > SLOW:
             self._slow.add(group, now)
 
@@ -89,7 +92,7 @@ class ThreadShares(Generic[T]):
 
     def _has_room(self, group: str, now: float) -> bool:
         running = self._running[group]
-        if running >= _UNKNOWN_SHARE and not self._ended.has(group, now):
+        if running >= _UNKNOWN_SHARE and not self._known.has(group, now):
             return False
         if running >= self._threads - self._running.total():
             return False
@@ -100,14 +103,15 @@ class ThreadShares(Generic[T]):
 
 
 class _RecentNames:
-    """The names that were added in the last MEMORY seconds."""
+    """The names that were added in the last `memory` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: float) -> None:
+        self._memory = memory
         self._until: dict[str, float] = {}  # ordered by time
 
     def add(self, name: str, now: float) -> None:
         self._until.pop(name, None)
-        self._until[name] = now + MEMORY
+        self._until[name] = now + self._memory
         while self._until[oldest := next(iter(self._until))] <= now:
             del self._until[oldest]
 

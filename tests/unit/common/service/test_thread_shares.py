@@ -84,15 +84,22 @@ def test_slow_groups_together_occupy_half_of_the_threads() -> None:
     threads = Threads()
     threads.run_one(*"ab", seconds=SLOW + 1)
     threads.run_one("c")
-    assert [threads.submit_many(group, now=1.0) for group in "abc"] == [8, 0, 4]
+    assert [threads.submit_many(group, now=SLOW / 2) for group in "abc"] == [8, 0, 4]
 
 
 def test_groups_are_forgotten() -> None:
     threads = Threads()
     threads.run_one("a", seconds=SLOW + 1)
     threads.run_one("b")
-    assert threads.submit_many("b", now=MEMORY) == 2
+    assert threads.submit_many("b", now=SLOW) == 2
     assert [threads.submit("c", now=MEMORY + 1), threads.submit("a", now=MEMORY + 1)] == [True, True]
+
+
+def test_seven_groups_that_hang_after_a_rest_leave_a_thread() -> None:
+    threads = Threads()
+    threads.run_one(*"abcdefg")
+    assert [threads.submit_many(group, now=SLOW) for group in "abcdefg"] == [2] * 7
+    assert threads.submit("other", now=SLOW)
 
 
 def test_parked_groups_take_turns() -> None:
