@@ -7,11 +7,12 @@ default. Without shares, such requests soon occupy all threads.
    stop the others if it hangs.
 2. A known group begins another task only while it runs fewer tasks than threads are free. Alone, it occupies half of
    the threads, and each further group occupies about half of the rest.
-3. The tasks of all slow groups together occupy at most half of the threads. A group is slow for MEMORY after one of its
+3. The last free quarter of the threads is for groups without running tasks.
+4. The tasks of all slow groups together occupy at most half of the threads. A group is slow for MEMORY after one of its
    tasks has taken longer than SLOW.
 
 A group without running tasks therefore begins at once if a thread is free and the group is not slow. Of 16 threads, one
-remains free if all tasks of seven unknown groups hang, or all tasks of four known groups. Groups that hang after a
+remains free if all tasks of nine unknown groups hang, or all tasks of five known groups. Groups that hang after a
 second of rest are unknown.
 
 Tasks without a share are parked. Invariant: while a task is parked, at least one is running, so none remains parked.
@@ -94,7 +95,8 @@ class ThreadShares(Generic[T]):
         running = self._running[group]
         if running >= _UNKNOWN_SHARE and not self._known.has(group, now):
             return False
-        if running >= self._threads - self._running.total():
+        free = self._threads - self._running.total()
+        if running >= free or (running and free <= self._threads // 4):
             return False
         return not self._slow.has(group, now) or self._slow_total(now) < max(1, self._threads // 2)
 
