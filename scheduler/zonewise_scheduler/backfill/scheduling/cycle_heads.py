@@ -1,7 +1,6 @@
 """Selects the heads of the next cycle: one workload of each active queue.
 
-A due workload comes first. A head that certainly cannot be admitted is skipped without being nominated. The waiting
-head of a StrictFIFO queue is a head of each cycle, so that its cohort does not borrow the quota that it holds.
+A due workload comes first. A head that certainly cannot be admitted is skipped without being nominated.
 """
 
 from __future__ import annotations
@@ -35,24 +34,7 @@ def next_heads(pass_state: PassState) -> list[Head]:
     for name in names:
         if name not in still_active:
             del state.active_queues[name]
-    return [*heads, *_blocking_heads(pass_state, heads)]
-
-
-def _blocking_heads(pass_state: PassState, heads: list[Head]) -> list[Head]:
-    """Pop the waiting heads of StrictFIFO queues whose cohort has other heads in this cycle.
-
-    pkg/cache/queue/cluster_queue.go requeueIfNotPresent: a StrictFIFO queue requeues its head at once.
-    """
-    state = pass_state.state
-    queues = state.snapshot.cluster_queues
-    roots = {id(queues[head.cluster_queue].root) for head in heads if head.cluster_queue in queues}
-    names = [name for name in pass_state.blocking_queues if name in queues and id(queues[name].root) in roots]
-    pass_state.renominated_queues = set(names)
-    pass_state.exhausted_queues.difference_update(names)
-    for name in names:
-        del pass_state.blocking_queues[name]
-    heaps = [state.pending_queues[name].heap for name in names]
-    return pop_heads(heaps, state.snapshot, state.namespaces, pass_state.cycle)
+    return heads
 
 
 def begin_cycle(pass_state: PassState) -> None:

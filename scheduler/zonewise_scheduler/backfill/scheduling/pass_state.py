@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Victim
     from zonewise_scheduler.quota.api.workload_types import Workload
-    from zonewise_scheduler.quota.cycle.entry import Decision, Head
+    from zonewise_scheduler.quota.cycle.entry import Decision, Entry, Head
     from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank
 
@@ -53,11 +53,9 @@ class PassState:
         self.skipped_queues: set[str] = set()
         """Queues whose head the current cycle skips because it certainly cannot be admitted."""
         self.exhausted_queues: set[str] = set()
-        """Queues for which this pass makes no more decisions, except for those of `blocking_queues`."""
-        self.blocking_queues: dict[str, None] = {}
-        """Exhausted queues whose head holds quota in each cycle."""
-        self.renominated_queues: set[str] = set()
-        """Queues whose head in the current cycle was one before, and held quota."""
+        """Queues for which this pass makes no more decisions."""
+        self.blocking_entries: list[Entry] = []
+        """Waiting heads of exhausted queues that hold quota or a placement in each later cycle."""
         self.due_tries: dict[str, int] = {}
         """Number of admissions in this pass when a due workload was last a head, by its key."""
         self.flavor_scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}

@@ -20,7 +20,7 @@ Consequences of a decision about a head (EntryStatus):
                                                                    continues if its namespace is not selected
 
 A StrictFIFO queue is exhausted only once its head has tried all flavors. While its head waits for its own quota, it
-is nominated again in each cycle, and holds this quota (cycle_heads.py).
+holds this quota in each later cycle, without another nomination: during a pass, nothing becomes free for it.
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. From then on, it is nominated only if
@@ -51,8 +51,8 @@ from zonewise_scheduler.backfill.state.planner_state import (
 )
 from zonewise_scheduler.backfill.state.queue_router import with_required_checks
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
-from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle, with_admission
+from zonewise_scheduler.quota.cycle.entry import Entry, Head
+from zonewise_scheduler.quota.cycle.scheduling_cycle import quota_resources_to_reserve, run_cycle, with_admission
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
 from zonewise_scheduler.quota.queue.heads import admits_namespace
 
@@ -236,10 +236,13 @@ def _activate_freed_queues(state: PlannerState, headroom: HeadroomBound | None) 
 def _run_cycle(pass_state: PassState, heads: list[Head]) -> list[Decision]:
     state, admitted_before = pass_state.state, len(pass_state.admitted)
     state.reservations.begin_cycle(state, state.now)
-    decisions = run_cycle(state.snapshot, heads, state.settings, state.now, pass_state.cycle, state.reservations)
+    blocking = pass_state.blocking_entries
+    decisions = run_cycle(
+        state.snapshot, heads, state.settings, state.now, pass_state.cycle, state.reservations, blocking
+    )
     for decision in sorted(decisions, key=_capacity_order):
         _apply(pass_state, decision)
-    if not pass_state.skipped_queues and all(_is_repeated(pass_state, decision) for decision in decisions):
+    if not pass_state.skipped_queues and all(decision.status == "skipped" for decision in decisions):
         # The queues whose workloads took the capacity are exhausted, so these heads would be skipped forever.
         pass_state.exhausted_queues.update(decision.head.cluster_queue for decision in decisions)
     if len(pass_state.admitted) > admitted_before:
@@ -281,22 +284,19 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         pass_state.due_tries.pop(key, None)
     elif queue.strict and decision.requeue_reason != "NamespaceMismatch" and not has_flavors_left:
         _exhaust(pass_state, decision)
-    if decision.status == "waiting" and key in pass_state.due_tries and not _is_repeated(pass_state, decision):
+    if key in pass_state.due_tries and decision.status == "waiting":
         reserve_due(pass_state, head, pass_state.headroom.alternatives(head))
 
 
-def _is_repeated(pass_state: PassState, decision: Decision) -> bool:
-    """Return whether a decision changes nothing, so that the next cycle would repeat it."""
-    is_blocking = decision.head.cluster_queue in pass_state.renominated_queues
-    return decision.status == "skipped" or (is_blocking and decision.status == "waiting")
-
-
 def _exhaust(pass_state: PassState, decision: Decision) -> None:
-    """Make no more decisions for a strict queue in this pass, unless its head holds quota in each cycle."""
-    name = decision.head.cluster_queue
+    """Make no more decisions for a strict queue in this pass. Its head may hold quota in each later cycle."""
+    name, snapshot = decision.head.cluster_queue, pass_state.state.snapshot
     pass_state.exhausted_queues.add(name)
-    if _blocks(pass_state.state.pending_queues[name].heap.spec, decision):
-        pass_state.blocking_queues[name] = None
+    if _blocks(pass_state.state.pending_queues[name].heap.spec, decision) and decision.assignment is not None:
+        entry = Entry(decision.head, snapshot.cluster_queues[name], decision.assignment, decision=decision)
+        has_quota = any(quota_resources_to_reserve(entry.cq, entry.assignment).values())
+        if has_quota or entry.assignment.has_topology_assignment:
+            pass_state.blocking_entries.append(entry)
 
 
 def _blocks(queue: ClusterQueue, decision: Decision) -> bool:

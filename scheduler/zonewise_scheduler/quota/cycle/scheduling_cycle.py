@@ -42,11 +42,13 @@ def run_cycle(
     now: float,
     number: int = 0,
     gate: ReservationGate = _NO_RESERVATIONS,
+    blocking: Iterable[Entry] = (),
 ) -> list[Decision]:
     """Decide about the heads, and add admitted workloads to the snapshot. Victims remain there until they are removed.
 
-    `now`: in seconds; `number`: that of the cycle; `gate`: protects reservations. Decisions are in the order in which
-    they were made; inadmissible heads come first.
+    `now`: in seconds; `number`: that of the cycle; `gate`: protects reservations. `blocking`: entries that an
+    earlier cycle has decided about, and that hold their quota in this one too. Decisions are in the order in which they
+    were made; inadmissible heads come first.
     """
     decisions: list[Decision] = []
     entries: list[Entry] = []
@@ -61,7 +63,11 @@ def run_cycle(
             replaced = assigner.replace_workload_slice
             entries.append(Entry(head, assigner.queue, assignment, targets, state, replaced))
     cycle = _Cycle(snapshot, settings, now, gate)
-    for entry in make_iterator(entries, settings):
+    roots = {entry.root for entry in entries}
+    for entry in make_iterator([*entries, *(entry for entry in blocking if entry.root in roots)], settings):
+        if entry.decision is not None:  # an earlier cycle has made it
+            cycle.hold_quota(entry)
+            continue
         cycle.process_entry(entry)
         if entry.decision is not None:
             decisions.append(entry.decision)
@@ -119,9 +125,7 @@ class _Cycle:
             entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
         elif mode is FlavorAssignmentMode.PREEMPT and not entry.preemption_targets:
             if entry.cq.spec.preemption.reclaim_within_cohort != "Any":
-                has_quota = workload.admission is not None
-                usage: Usage = {} if has_quota else quota_resources_to_reserve(entry.cq, entry.assignment)
-                self._hold(entry, usage, self._waiting)
+                self.hold_quota(entry)
             entry.decide("waiting", "WaitingForQuota", "NoCandidates")
         elif mode is FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
@@ -133,6 +137,12 @@ class _Cycle:
             entry.decide("waiting", "Reserved", "Reserved", f"it would delay {delayed}", delayed)
         else:
             self._admit_or_preempt(entry, mode)
+
+    def hold_quota(self, entry: Entry) -> None:
+        """Hold the quota of a waiting head, so that later entries do not borrow it (quotaResourcesToReserve)."""
+        has_quota = entry.head.workload.admission is not None
+        usage: Usage = {} if has_quota else quota_resources_to_reserve(entry.cq, entry.assignment)
+        self._hold(entry, usage, self._waiting)
 
     def finish(self) -> None:
         """Add the admitted workloads to the snapshot, and release the quota and placements that entries held."""

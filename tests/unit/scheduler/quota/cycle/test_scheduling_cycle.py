@@ -13,7 +13,7 @@ from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
-from zonewise_scheduler.quota.cycle.entry import Decision, Head
+from zonewise_scheduler.quota.cycle.entry import Decision, Entry, Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import (
     admission_checks_for_workload,
     quota_resources_to_reserve,
@@ -51,6 +51,20 @@ def test_an_admission_names_the_amount_of_each_resource_with_a_flavor() -> None:
     admitted = with_admission(pending_workload("w", 4), cpu_queue("q", 4), Assignment((leader, workers), {CPU: 4}), 0.0)
     assert admitted.admission is not None
     assert [pod_set.usage for pod_set in admitted.admission.pod_sets] == [{"cpu": 0}, {"cpu": 4}]
+
+
+def test_a_blocking_entry_holds_its_quota_without_another_decision() -> None:
+    """Others of its cohort do not borrow this quota during the cycle. Afterwards, it counts as unused."""
+    holder, borrower = cpu_queue("holder", 5), cpu_queue("borrower", 1)
+    snapshot, head = Snapshot([holder, borrower]), Head(pending_workload("head", 5), "holder")
+    flavors = {"cpu": FlavorAssignment("any", FlavorAssignmentMode.PREEMPT)}
+    assignment = Assignment((PodSetAssignment("main", 1, {"cpu": 5}, flavors),), {CPU: 5})
+    waiting = Decision(head, "waiting", head.workload, assignment)
+    blocking = [Entry(head, snapshot.cluster_queues["holder"], assignment, decision=waiting)]
+    small = [Head(pending_workload(name, 1, created=1.0), "borrower") for name in ("first", "second")]
+    decisions = run_cycle(snapshot, small, QuotaSettings(), 0.0, blocking=blocking)
+    assert [decision.status for decision in decisions] == ["admitted", "skipped"]
+    assert snapshot.cluster_queues["holder"].usage[CPU] == 0
 
 
 def statuses(snapshot: Snapshot, *heads: Head) -> dict[str, str]:
