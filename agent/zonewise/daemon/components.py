@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import logging
 import os
 import time
 from contextlib import ExitStack, contextmanager
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
     from zonewise.publish.rule_watch import RuleWatch
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.resources import Resource
-
-log = logging.getLogger(__name__)
 
 KUBELET_TIMEOUT = 3.0
 """Seconds for one response of the kubelet; a stop waits for a call in progress."""

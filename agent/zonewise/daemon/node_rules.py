@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.nfd.types import NO_LOCAL_FEATURES
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from zonewise.nfd.types import LocalFeatures
     from zonewise.nfd.worker_config import WorkerConfig
     from zonewise.rules.types import Evaluation, RuleObject
-
-log = logging.getLogger(__name__)
 
 UNKNOWN = "labels are delayed until the NodeFeatureRules are known"
 

@@ -8,7 +8,6 @@ It listens only on loopback, and leaves no ports, threads or files behind.
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import threading
 import time
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
     from zonewise_sandbox.up.node_descriptions import NodeSet
-
-log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 120.0
 """Seconds within which a cluster must be ready: ten times what 5,000 nodes need."""

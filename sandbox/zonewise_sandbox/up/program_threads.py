@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import logging
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
-
-log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 10.0
 """Seconds that a program may take to stop."""

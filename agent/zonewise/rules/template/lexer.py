@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -122,11 +121,6 @@ def _escaped(match: re.Match[str], token: Token) -> str:
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
         raise _error(token.line, f"{match[0]} is not a character in {token.text[:50]}")
     return chr(code)
-
-
-def quoted(text: str) -> str:
-    """Return a text in double quotes, as Go's %q prints it if it contains no rare characters."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _error(line: int, reason: str) -> RuleError:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.kinds import Kind
     from zonewise_sandbox.apiserver.storage.store import Record, Store
 
-Query = "Mapping[str, str]"
-
 MAX_SNAPSHOTS = 64
 """Maximum number of unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old
 versions."""
