@@ -9,15 +9,15 @@ from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.node import NodeState, Resource
+    from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
 
 AMD = "amd.com/gpu"
 """A resource name that sorts before "cpu"."""
 
 
-def explained(state: NodeState, shape: PodShape, available: Resource | None = None) -> str:
-    return explain_rejection(state, shape, admit(state, shape, available), available)
+def explained(state: NodeState, shape: PodShape) -> str:
+    return explain_rejection(state, shape, admit(state, shape))
 
 
 def four_of_eight(topology: str = "single-numa-node", *, full_cores: bool = False) -> NodeState:

@@ -10,31 +10,30 @@ from zonewise_scheduler.admission.aligned_requests import container_aligned_requ
 from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpumanager import uses_pod_level_managers
 from zonewise_scheduler.admission.explain.misalignment import explain_misalignment, free_cpu_count, memory_in_words
-from zonewise_scheduler.admission.explain.phrases import amount, are_free, listed, milli_amount, zones_in_words
+from zonewise_scheduler.admission.explain.phrases import amount, are_free, listed, zones_in_words
 from zonewise_scheduler.admission.pod_level_managers import empty_shared_pools
-from zonewise_scheduler.admission.predicate import insufficient_resources
-from zonewise_scheduler.admission.resource_names import CPU, MEMORY, PODS
+from zonewise_scheduler.admission.resource_names import CPU, MEMORY
 from zonewise_scheduler.admission.scope import admit_containers
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.aligned_requests import AlignedRequest
-    from zonewise_scheduler.admission.node import NodeState, Resource
+    from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
 
 
-def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, available: Resource | None = None) -> str:
+def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict) -> str:
     """Return the reason for a verdict in words: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
 
-    `state`, `pod` and `available` are the arguments from which the verdict was computed. The container is named if the
-    pod has several. The text is empty for an admitted pod.
+    `state` and `pod` are the arguments from which the verdict was computed. The container is named if the pod has
+    several. The text is empty for an admitted pod.
     """
     if verdict.admitted:
         return ""
     if not verdict.reason:
         return _no_verdict(verdict.message)
     if verdict.reason.startswith("OutOf"):
-        return _insufficient(pod, verdict, available)
+        return f"needs more {verdict.resource} than the node has left"
     context = AdmissionContext(state, pod)
     with suppress(errors.AdmissionError):
         admit_containers(context)
@@ -74,18 +73,6 @@ def _failed_allocation(context: AdmissionContext, aligned: AlignedRequest, resou
     if resource == CPU:
         return _cpus(context, aligned.cpus)
     return _devices(context, resource, dict(aligned.devices)[resource])
-
-
-def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -> str:
-    short = insufficient_resources(pod, available) if available else ()
-    insufficient = next((each for each in short if each.resource == verdict.resource), None)
-    if verdict.resource == PODS:
-        return "the node already has its maximum number of pods"
-    if insufficient is None:
-        return f"needs more {verdict.resource} than the node has left"
-    requested = milli_amount(verdict.resource, insufficient.requested)
-    free = milli_amount(verdict.resource, max(0, insufficient.available))
-    return f"needs {requested} in total; the node has {free} left"
 
 
 def _empty_pool(aligned: AlignedRequest, manager: str) -> str:
