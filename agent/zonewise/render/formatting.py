@@ -37,9 +37,9 @@ def format_bytes(count: int) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {_UNITS[unit]}"
 
 
-def format_count(number: int, noun: str, many: str = "") -> str:
-    """Format a count: "1 core", "2 cores"; with an irregular plural in `many`: "4 switches"."""
-    return f"{number} {noun if number == 1 else many or noun + 's'}"
+def format_count(number: int, noun: str) -> str:
+    """Format a count: "1 core", "2 cores"."""
+    return f"{number} {noun if number == 1 else noun + 's'}"
 
 
 def format_cpu_list(cpus: CpuSet) -> str:

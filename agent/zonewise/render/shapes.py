@@ -142,11 +142,9 @@ def in_rows(nodes: Sequence[Node], width: float, gap: float) -> Node:
     return stacked([in_row(row, gap) for row in rows], 4)
 
 
-def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -> Node:
-    """Return nodes in rows of `columns`, stretched to one height per row and to one width; the grid is at least `least`
-    wide.
-    """
-    width = max(*(node.width for node in nodes), (least + gap) / columns - gap)
+def in_grid(nodes: Sequence[Node], columns: int, gap: float) -> Node:
+    """Return nodes in rows of `columns`, stretched to one height per row and to one width."""
+    width = max(node.width for node in nodes)
     rows: list[Node] = []
     for start in range(0, len(nodes), columns):
         row = nodes[start : start + columns]
