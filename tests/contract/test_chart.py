@@ -425,8 +425,12 @@ def test_a_server_accepts_and_stores_the_install_files(embedded_server: ApiServe
     kubectl()
     for part in PARTS:
         file = tmp_path / part.install
-        file.write_text(install_file(part.default, VERSION, ""))
-        count = len([item for item in yaml.load_all(file.read_text(), yaml.CSafeLoader) if item])
+        items = [item for item in yaml.load_all(install_file(part.default, VERSION, ""), yaml.CSafeLoader) if item]
+        for item in items:
+            for webhook in item.get("webhooks", ()):
+                webhook.pop("matchConditions", None)  # the server in memory does not evaluate CEL
+        file.write_text(yaml.safe_dump_all(items))
+        count = len(items)
         assert len(kubectl_apply(embedded_server, file, tmp_path)) == count
         before = versions_of(embedded_server, file, tmp_path)
         kubectl_apply(embedded_server, file, tmp_path)
