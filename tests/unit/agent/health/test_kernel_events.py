@@ -83,15 +83,6 @@ def test_a_page_fault_without_a_process_is_the_drivers(pasid: int, verdict: Verd
     assert (event_sign(event, 1.0).verdict, event_sign(event, 1.0).severity) == (verdict, Severity.NOTE)
 
 
-@pytest.mark.parametrize("line", [
-    "xe 0000:0c:00.0: [drm] device wedged, but recovered through reset",
-    "amdgpu 0000:04:00.0: [drm] device wedged, but no recovery needed",
-    "amdgpu 0000:0b:00.0: amdgpu: no uncorrectable hardware errors detected in umc block",
-])  # fmt: skip
-def test_a_line_about_a_working_gpu_is_no_event(line: str) -> None:
-    assert list(device_events(parse_records(line, None))) == []
-
-
 @pytest.mark.parametrize("word", ["Uncorrected", "Uncorrectable"])
 @pytest.mark.parametrize(("kind", "severity"), [("Fatal", Severity.FAILED), ("Non-Fatal", Severity.DEGRADED)])
 def test_the_severity_of_an_error_in_old_and_new_kernels(word: str, kind: str, severity: Severity) -> None:
@@ -114,6 +105,9 @@ def test_the_severity_of_an_nvswitch_error(word: str, severity: Severity) -> Non
 
 
 @pytest.mark.parametrize("line", [
+    "xe 0000:0c:00.0: [drm] device wedged, but recovered through reset",
+    "amdgpu 0000:04:00.0: [drm] device wedged, but no recovery needed",
+    "amdgpu 0000:0b:00.0: amdgpu: no uncorrectable hardware errors detected in umc block",
     "NVRM: GPU at PCI:0000:3b:00: GPU-8f3d", "NVRM: loading NVIDIA UNIX Open Kernel Module",
     "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
     "pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "usb 1-1: new device", "", ";",

@@ -104,19 +104,14 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
         assert sum(used[one.name] for one in team) <= whole, now
 
 
+@pytest.mark.parametrize("preemption", [False, True])
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
-@given(queue_lists(preemption=False), submission_lists())
-def test_reservations_hold(policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]) -> None:
-    check(story(specs, submissions, policy), specs)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(max_examples=50)
-@given(queue_lists(preemption=True), submission_lists())
-def test_reservations_hold_under_preemption(
-    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
+@given(data=st.data(), submissions=submission_lists())
+def test_reservations_hold(
+    policy: BackfillPolicy, preemption: bool, data: st.DataObject, submissions: list[Submission]
 ) -> None:
+    specs = data.draw(queue_lists(preemption=preemption))
     check(story(specs, submissions, policy), specs)
 
 

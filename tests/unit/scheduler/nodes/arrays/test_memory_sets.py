@@ -59,14 +59,10 @@ def _assert_all_decided(cluster: list[NodeState], shape: PodShape) -> None:
     assert table.fits(shape).tolist() == [admit(state, shape).admitted for state in cluster]
 
 
-@given(kinds(("none",)), st.integers(0, 1 << 32), _memory_pods(types=2))
-def test_policy_none(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    _assert_decided(kind, "container", seed, shape)
-
-
-@given(kinds(("restricted",)), st.integers(0, 1 << 32), _memory_pods(types=2))
-def test_restricted(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    _assert_decided(kind, "container", seed, shape)
+@pytest.mark.parametrize(("topology", "types"), [("none", 2), ("restricted", 2), ("best-effort", 1)])
+@given(data=st.data(), seed=st.integers(0, 1 << 32))
+def test_separate_containers(topology: str, types: int, data: st.DataObject, seed: int) -> None:
+    _assert_decided(data.draw(kinds((topology,))), "container", seed, data.draw(_memory_pods(types=types)))
 
 
 @given(
@@ -75,11 +71,6 @@ def test_restricted(kind: NodeKind, seed: int, shape: PodShape) -> None:
 def test_single_numa_node(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
     """A pod that needs the memory of several zones is rejected, even by releases that did not check groups."""
     _assert_decided(kind, "container", seed, shape, release)
-
-
-@given(kinds(("best-effort",)), st.integers(0, 1 << 32), _memory_pods(types=1))
-def test_best_effort_with_one_type(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    _assert_decided(kind, "container", seed, shape)
 
 
 @given(
