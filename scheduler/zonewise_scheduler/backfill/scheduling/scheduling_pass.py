@@ -301,9 +301,7 @@ def _exhaust(pass_state: PassState, decision: Decision) -> None:
 
 def _blocks(queue: ClusterQueue, decision: Decision) -> bool:
     """Return whether a head that waits holds quota that other queues could borrow (quota_resources_to_reserve)."""
-    if queue.queueing_strategy != "StrictFIFO" or not queue.cohort_name:
-        return False
-    return decision.requeue_reason == "NoCandidates" and queue.preemption.reclaim_within_cohort != "Any"
+    return decision.holds_quota and queue.queueing_strategy == "StrictFIFO" and bool(queue.cohort_name)
 
 
 def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:

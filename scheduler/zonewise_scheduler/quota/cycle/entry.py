@@ -108,6 +108,8 @@ class Decision(NamedTuple):
     """Key of the workload whose reservation it would delay."""
     replaced: Workload | None = None
     """The running slice of the same job that ends once the head is admitted."""
+    holds_quota: bool = False
+    """Whether a waiting head holds quota, so that its cohort does not borrow it."""
 
 
 @dataclass
@@ -164,6 +166,8 @@ class Entry:
         requeue_reason: RequeueReason = "",
         message: str = "",
         delayed_reservation: str = "",
+        *,
+        holds_quota: bool = False,
     ) -> None:
         """Record the decision. After a preemption, the next scan starts from the first flavor."""
         restart_scan = status in {"preempting", "deferred", "gated"}
@@ -179,4 +183,5 @@ class Entry:
             NO_LAST_ASSIGNMENT if restart_scan else self.last_assignment,
             delayed_reservation,
             self.replaced,
+            holds_quota,
         )

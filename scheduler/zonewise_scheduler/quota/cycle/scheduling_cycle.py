@@ -124,9 +124,10 @@ class _Cycle:
             self._hold(entry, entry.assignment_usage, self._waiting)
             entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
         elif mode is FlavorAssignmentMode.PREEMPT and not entry.preemption_targets:
-            if entry.cq.spec.preemption.reclaim_within_cohort != "Any":
+            holds_quota = entry.cq.spec.preemption.reclaim_within_cohort != "Any" or self._has_protected_targets(entry)
+            if holds_quota:
                 self.hold_quota(entry)
-            entry.decide("waiting", "WaitingForQuota", "NoCandidates")
+            entry.decide("waiting", "WaitingForQuota", "NoCandidates", holds_quota=holds_quota)
         elif mode is FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
         elif self._has_overlapping_targets(entry):
@@ -205,6 +206,17 @@ class _Cycle:
     def _has_overlapping_targets(self, entry: Entry) -> bool:
         victims = self._victims.get(entry.root, {})
         return any(target.workload.key in victims for target in entry.preemption_targets)
+
+    def _has_protected_targets(self, entry: Entry) -> bool:
+        """Return whether a head could preempt workloads that are only protected for now (Snapshot.not_preempted)."""
+        protected = self._snapshot.not_preempted
+        if not protected:
+            return False
+        self._snapshot.not_preempted = set()
+        try:
+            return bool(nominate(flavor_assigner(self._snapshot, entry.head, self._settings))[1])
+        finally:
+            self._snapshot.not_preempted = protected
 
     def _victims_for(self, entry: Entry) -> list[Workload]:
         """Return the relevant victims so far: those of its tree or, with a placement, those of all trees."""

@@ -9,6 +9,7 @@ import pytest
 from support.planner_stories import make_planner, queue, submission
 from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.scheduling.known_admissions import KnownAdmissions
+from zonewise_scheduler.backfill.scheduling.pass_state import MIN_RUN_TIME
 from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
 from zonewise_scheduler.backfill.state import events
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
@@ -81,3 +82,19 @@ def test_a_waiting_head_holds_its_quota_in_each_cycle(
     assert sorted(admitted) == ["/own", "/runs", *(["/small"] if may_borrow else [])]
     events.finish(planner, "/runs")
     assert "/head" in [workload.key for workload in schedule(planner, PASSES).admitted]
+
+
+def test_a_head_holds_its_quota_while_its_victims_are_young() -> None:
+    """Otherwise, the next workload would borrow this quota, and would have to be preempted too."""
+    owner = queue("owner", 2, cohort="c", preemption=ClusterQueuePreemption(reclaim_within_cohort="Any"))
+    queues = [owner._replace(queueing_strategy="StrictFIFO"), queue("borrower", 0, cohort="c")]
+    planner = make_planner(queues, policy_named("greedy"))
+    planner.assumed = set()
+    for name, cpus, to in (("runs", 1, "owner"), ("first", 1, "borrower"), ("second", 1, "borrower")):
+        events.submit(planner, submission(name, cpus, 1000, limit=1000).workload, to)
+    assert [workload.key for workload in schedule(planner, 0.0).admitted] == ["/runs", "/first"]
+    events.submit(planner, submission("head", 2, 1000, at=1, limit=1000).workload, "owner")
+    events.finish(planner, "/runs")
+    assert not schedule(planner, 1.0).admitted
+    planner.assumed.clear()  # the starts are observed
+    assert [victim.workload.key for victim in schedule(planner, MIN_RUN_TIME).victims] == ["/first"]
