@@ -5,7 +5,7 @@ Source of the metrics with the prefix `kueue_`: pkg/metrics/metrics.go.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isinf, nan
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.controller.status.queue_summaries import ClusterQueueSummary, LocalQueueSummary
     from zonewise_scheduler.controller.status.reporter import ControllerSnapshot
+    from zonewise_scheduler.quota.hierarchy.drs import DRS
 
 
 class SnapshotCollector(Collector):
@@ -55,20 +56,32 @@ class SnapshotCollector(Collector):
         queues = snapshot.queues.cluster_queues.values()
         yield from _workload_gauges(queues)
         yield from _resource_gauges(queues)
-        share = _gauge("kueue_cluster_queue_weighted_share", "Largest ratio of borrowed to lendable quota of the "
-                       "ClusterQueue, in thousandths, divided by its weight.", "cluster_queue", "cohort")  # fmt: skip
+        share = _gauge(
+            "kueue_cluster_queue_weighted_share",
+            "Largest ratio of borrowed to lendable quota of the ClusterQueue, in thousandths, divided by its weight; "
+            "NaN if it borrows with weight 0.",
+            "cluster_queue",
+            "cohort",
+        )
         for queue in queues:
-            share.add_metric([queue.name, queue.cohort], queue.share.precise_weighted_share)
+            share.add_metric([queue.name, queue.cohort], _weighted_share(queue.share))
         yield share
         cohorts = _gauge(
             "kueue_cohort_weighted_share",
-            "Largest ratio of borrowed to lendable quota of the Cohort, in thousandths, divided by its weight.",
+            "Largest ratio of borrowed to lendable quota of the Cohort, in thousandths, divided by its weight; "
+            "NaN if it borrows with weight 0.",
             "cohort",
         )
         for name, drs in snapshot.queues.cohorts.items():
-            cohorts.add_metric([name], drs.precise_weighted_share)
+            cohorts.add_metric([name], _weighted_share(drs))
         yield cohorts
         yield from _local_queue_gauges(snapshot.queues.local_queues.values())
+
+
+def _weighted_share(drs: DRS) -> float:
+    """Return the value of a share as a metric: NaN if it is infinite (clusterqueue_controller.go)."""
+    share = drs.precise_weighted_share
+    return nan if isinf(share) else share
 
 
 def _workload_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:

@@ -1,12 +1,15 @@
-"""The metrics of LocalQueues, with Kueue's names, labels and values."""
+"""The metrics of queues, with Kueue's names, labels and values."""
 
 from __future__ import annotations
+
+from math import isnan
 
 import pytest
 
 from support.model_cluster import NAMESPACE, ModelCluster
+from support.queue_objects import cluster_queue_spec
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import LOCAL_QUEUES, RESOURCE_FLAVORS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from zonewise_scheduler.controller.types import ObjectKey
 
 KEY = {"name": "l", "namespace": NAMESPACE}
@@ -46,3 +49,17 @@ def test_a_local_queue_has_one_status(policy: str) -> None:
     queue.tick(3.0)
     status = {name: value(queue, "status", {**KEY, "active": name}) for name in ("True", "False", "Unknown")}
     assert status == {"True": int(policy == "None"), "False": int(policy == "Hold"), "Unknown": 0}
+
+
+@pytest.mark.parametrize("weight", ["0", "2"])
+def test_the_share_of_a_borrower_with_weight_0_is_nan(weight: str) -> None:
+    """Half of the lendable quota is borrowed, which is a share of 250 with weight 2."""
+    cluster = ModelCluster(cpus=0, cohortName="c", fairSharing={"weight": weight})
+    cluster.create(CLUSTER_QUEUES, "", "lender", spec=cluster_queue_spec({"cpu": "8"}, cohortName="c"))
+    queue = ReportedQueue(cluster, 1.8e9)
+    cluster.submit("borrows", 4)
+    queue.tick(3.0)
+    labels = {"cluster_queue": "q", "cohort": "c"}
+    share = queue.metrics.registry.get_sample_value("kueue_cluster_queue_weighted_share", labels)
+    assert share is not None
+    assert isnan(share) if weight == "0" else share == 250
