@@ -20,7 +20,7 @@ Consequences of a decision about a head (EntryStatus):
                                                                    continues if its namespace is not selected
 
 A StrictFIFO queue is exhausted only once its head has tried all flavors. While its head waits for its own quota, it
-holds this quota in each later cycle, without another nomination: during a pass, nothing becomes free for it.
+holds this quota in each later cycle. It is not nominated again, since nothing becomes free during a pass.
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. From then on, it is nominated only if
