@@ -27,6 +27,7 @@ from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.controller.snapshot_metrics import SnapshotCollector
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
 from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true
+from zonewise_scheduler.controller.workloads.slices import REPLACED
 from zonewise_scheduler.controller.workloads.status import DEACTIVATED
 
 if TYPE_CHECKING:
@@ -106,9 +107,12 @@ class ControllerMetrics:
         self._preemptions = _counter(self, "kueue_preempted_workloads", "Workloads that were chosen as victims.",
                                      "preempting_cluster_queue", "reason")  # fmt: skip
         self._finished = _counter(self, "kueue_finished_workloads", "Workloads that have ended.", "cluster_queue")
+        self._replaced = _counter(self, "kueue_replaced_workload_slices",
+                                  "Workload slices that another slice of their job has replaced.",
+                                  "cluster_queue")  # fmt: skip
         self._by_queue = (self._reservations, self._reserved_wait, self._admissions, self._admission_wait,
                           self._checks_wait, self._ready_wait, self._admitted_until_ready, self._evictions,
-                          self._eviction_latency, self._finished)  # fmt: skip
+                          self._eviction_latency, self._finished, self._replaced)  # fmt: skip
         """The metrics with the label cluster_queue."""
         self._reservation_error = _histogram(
             self, "zonewise_reservation_error_seconds",
@@ -200,6 +204,8 @@ class ControllerMetrics:
             self._observe_readiness(write, workload)
         elif write.purpose in {"finish", "cannot start"}:
             self._finished.labels(_queue(workload)).inc()
+            if (find_condition(workload, "Finished") or {}).get("reason") == REPLACED:
+                self._replaced.labels(_queue(workload)).inc()
 
     def export(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
         """Export the newest snapshot at each scrape."""
