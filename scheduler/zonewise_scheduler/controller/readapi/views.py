@@ -79,6 +79,8 @@ def row_json(row: WorkloadRow) -> Json:
     }
     if row.position:
         body["position"] = row.position
+    if workload.replaces and workload.admission is None:
+        body["replaces"] = workload.replaces
     if row.reason:
         body |= {"reason": row.reason, "message": row.message}
     if row.reservation < inf:

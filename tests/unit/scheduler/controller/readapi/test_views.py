@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from support.elastic_cluster import ElasticCluster
 from support.model_cluster import NAMESPACE, QUEUE_LABEL, ModelCluster
 from support.reported_queue import ReportedQueue
 from zonewise_scheduler.backfill.types import Forecast
@@ -56,6 +57,17 @@ def test_unknown_times_are_null_or_absent(queue: ReportedQueue) -> None:
     assert "startedAt" not in pending
     assert running["startedAt"].startswith("2026-01-01T00:00:")
     assert running["deadline"] is None
+
+
+def test_a_waiting_slice_names_the_slice_that_it_replaces() -> None:
+    queue = ReportedQueue(cluster := ElasticCluster(), 1.8e9)
+    job = cluster.submit_elastic("grows", 2)
+    queue.tick(3.0)
+    cluster.resize(job, 99)
+    queue.tick(3.0)
+    pending, running = (row_json(row) for row in workload_rows(queue.controller, {}, {}))
+    assert pending["replaces"] == f"{NAMESPACE}/{running['name']}"
+    assert "replaces" not in running
 
 
 def test_the_name_of_a_missing_queue_does_not_affect_the_reason(queue: ReportedQueue) -> None:
