@@ -23,7 +23,7 @@ from zonewise_scheduler.backfill.forecast.quota_reservations import QuotaReserva
 from zonewise_scheduler.backfill.forecast.run_time_samples import SampledRunTimes, number_of_sample_paths
 from zonewise_scheduler.backfill.scheduling.known_admissions import KnownAdmissions
 from zonewise_scheduler.backfill.scheduling.scheduling_pass import schedule
-from zonewise_scheduler.backfill.state.events import evict, finish, submit
+from zonewise_scheduler.backfill.state.events import evict, finish, submit, withdraw
 from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 
 if TYPE_CHECKING:
@@ -178,6 +178,9 @@ class _SamplePath:
         self._starts: dict[str, float] = {}
         self._ends: list[tuple[float, int, str]] = []
         """Heap of ends: time, serial of the run, key. An entry is stale if its workload was preempted."""
+        self._replacements = _replacements(state)
+        self._job_ends: dict[str, float] = {}
+        """The end of the job of each running slice that a pending one replaces."""
 
     def run(self, keys: Set[str]) -> Mapping[str, float]:
         """Simulate until these workloads have started or nothing more happens; return the starts by key."""
@@ -212,7 +215,7 @@ class _SamplePath:
         while self._ends and self._ends[0][0] <= last:
             end = heappop(self._ends)
             if self._is_current(end):
-                finish(self._state, end[-1])
+                self._finish(end[-1])
                 times.append(end[0])
         while self._arrival is not None and self._arrival.time <= last:
             self._submit(self._arrival)
@@ -237,16 +240,24 @@ class _SamplePath:
                 self._state.assumed.clear()  # admissions are observed at once
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
-                run_time = self._known_run_times.get(workload.key)
-                self._push_end(workload.key, self._now + (self._draw.whole(workload) if run_time is None else run_time))
+                self._push_end(workload.key, self._end_of(workload))
             for victim in plan.victims:
                 self._preempt(victim.workload.key)
             if not plan.victims:
                 self._state.young.clear()  # they may be preempted from the next event on
                 return self._state.wake_at
 
+    def _end_of(self, workload: Workload) -> float:
+        """Return the end of a workload that starts now. A slice ends with its job, which runs already."""
+        if (end := self._job_ends.pop(workload.replaces, None)) is not None:
+            return end
+        run_time = self._known_run_times.get(workload.key)
+        return self._now + (self._draw.whole(workload) if run_time is None else run_time)
+
     def _push_end(self, key: str, end: float) -> None:
         """Schedule the end of a workload; an end in the past happens now, since the clock does not go back."""
+        if key in self._replacements:
+            self._job_ends[key] = end
         if end < inf:
             heappush(self._ends, (max(end, self._now), self._state.running[key].serial, key))
 
@@ -256,6 +267,25 @@ class _SamplePath:
         run = self._state.running.get(key)
         return run is not None and run.serial == serial
 
+    def _finish(self, key: str) -> None:
+        """End a workload. The slice that would replace it never starts, since their job has ended."""
+        finish(self._state, key)
+        self._job_ends.pop(key, None)
+        replacement = self._replacements.get(key, "")
+        if replacement in self._state.pending:
+            withdraw(self._state, replacement)
+            self._starts[replacement] = inf
+
     def _preempt(self, key: str) -> None:
-        """Stop a workload at once and requeue it."""
-        evict(self._state, key, Eviction("Preempted", self._now))
+        """Stop a workload at once and requeue it. A pending slice that replaces it starts its job anew instead."""
+        self._job_ends.pop(key, None)
+        if self._replacements.get(key, "") in self._state.pending:
+            finish(self._state, key)
+        else:
+            evict(self._state, key, Eviction("Preempted", self._now))
+
+
+def _replacements(state: PlannerState) -> dict[str, str]:
+    """Return the key of the pending slice that replaces each running slice."""
+    pending = filter(None, map(state.pending_workload, state.pending))
+    return {each.replaces: each.key for each in pending if each.replaces in state.running}

@@ -34,6 +34,7 @@ from zonewise_scheduler.backfill.state import events
 from zonewise_scheduler.backfill.state.planner_state import new_state
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -415,10 +416,27 @@ def test_in_a_cohort_samples_are_nearly_exact(policy: BackfillPolicy) -> None:
 
 @pytest.mark.parametrize("policy", ["greedy", "easy", DEFAULT_POLICY])
 def test_a_slice_starts_once_there_is_quota_for_its_additional_pods(policy: str) -> None:
-    """The slice that it replaces runs until then, and has no end of its own afterwards."""
+    """The slice that it replaces runs until then. The job ends when it would have ended without growing."""
     planner = state_after(submission("old", 3, 500), submission("other", 4, 50), policy=policy)
     new = replace(submission("new", 7, 500, at=1).workload, replaces="/old")
     events.submit(planner, new, "q")
     events.submit(planner, submission("last", 2, 10, at=2).workload, "q")
     schedule(planner, 2)
-    assert starts_by_key(planner, 2) == {"/new": {50}, "/last": {550}}
+    assert starts_by_key(planner, 2) == {"/new": {50}, "/last": {500}}
+
+
+def test_a_slice_does_not_start_if_its_job_ends_before() -> None:
+    planner = state_after(submission("old", 3, 50), submission("other", 4, 500))
+    events.submit(planner, replace(submission("new", 7, 50, at=1).workload, replaces="/old"), "q")
+    schedule(planner, 2)
+    assert starts_by_key(planner, 2) == {"/new": {inf}}
+
+
+def test_a_preempted_job_starts_anew_with_its_waiting_slice() -> None:
+    """The slice that it replaces does not return to the queue."""
+    planner = state_after(submission("old", 3, 500), submission("other", 4, 50))
+    events.submit(planner, replace(submission("new", 7, 500, at=1).workload, replaces="/old"), "q")
+    events.submit(planner, submission("last", 2, 10, at=2).workload, "q")
+    schedule(planner, 2)
+    planner.running_workloads.mark_stopping("/old", Eviction("Preempted", 2))
+    assert starts_by_key(planner, 2) == {"/new": {50}, "/last": {2}}
