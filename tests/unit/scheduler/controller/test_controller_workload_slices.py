@@ -248,6 +248,17 @@ class Story:
             assert cluster.runs(job) == bool(covered)
             assert cluster.slices(job)[-1][0] == size, "a slice asks for all pods"
 
+    def check_growth(self) -> None:
+        """Check that a job gets its size once there is room: delete the other ones."""
+        jobs = [number for number in range(3) if (job := self.job(number)) and not self.cluster.is_finished(job)]
+        for number in jobs[1:]:
+            self.act("delete", number, 0)
+        self.settle()
+        for job in map(self.job, jobs[:1]):
+            assert job is not None
+            size = self.cluster.get(job)["spec"]["parallelism"]
+            assert (self.cluster.slices(job), self.cluster.ungated(job)) == ([(size, "Admitted")], size)
+
 
 @PLACED
 @given(actions=ACTIONS)
@@ -258,7 +269,7 @@ def test_pods_run_exactly_within_the_quota_of_their_slices(
     """Invariant: whatever happens in whatever order, the quota in use is that of the admitted slices.
 
     No pod runs without quota, and none is held although a slice covers it. A job that only changes its size never
-    stops.
+    stops. Once there is room, a job gets its size.
     """
     story = Story(is_placed=is_placed)
     for action, number, value in actions:
@@ -267,6 +278,7 @@ def test_pods_run_exactly_within_the_quota_of_their_slices(
         story.settle()
         assert action not in {"resize", "kill", "submit"} or len(story.cluster.stops) == stops
         story.check()
+    story.check_growth()
 
 
 def cluster_of_kueue() -> tuple[ElasticCluster, ObjectKey, ObjectKey]:
