@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.workloads.conditions import api_time, conditions_of, is_true, transition_time
-from zonewise_scheduler.quota.api.submitted_by import read_submitter
+from zonewise_scheduler.controller.workloads.workload_owner import owner_of, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,18 +43,6 @@ def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
     ]
     job = {"kind": kind, "name": name, "user": user_of(obj) or None}
     return {"job": job, "history": sorted(entries, key=lambda entry: str(entry["at"]))}
-
-
-def owner_of(obj: Json | None) -> tuple[str, str]:
-    """Return the kind and name of the job that owns a Workload; ("", "") if no job owns it."""
-    references: list[Json] = (obj or {}).get("metadata", {}).get("ownerReferences") or []
-    controllers = [each for each in references if each.get("controller")] or references
-    return (str(controllers[0].get("kind", "")), str(controllers[0].get("name", ""))) if controllers else ("", "")
-
-
-def user_of(obj: Json | None) -> str:
-    """Return the user who submitted the job of a Workload; "" if unknown."""
-    return read_submitter(FieldReader(obj or {}, "", []).child("metadata"))
 
 
 def ended_json(namespace: str, name: str, obj: Json) -> Json:

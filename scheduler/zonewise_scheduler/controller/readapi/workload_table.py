@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.dates import LAST_TIME
-from zonewise_scheduler.controller.readapi.job_details import owner_of, user_of
+from zonewise_scheduler.controller.workloads.workload_owner import owner_of, user_of
 from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zonewise_scheduler.controller.readapi.job_details import ended_json, job_json, owner_of, placement_json
+from zonewise_scheduler.controller.readapi.job_details import ended_json, job_json, placement_json
 from zonewise_scheduler.controller.status.job_events import JobEvent
 from zonewise_scheduler.controller.status.reporter import RecentEvent
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
@@ -45,7 +45,6 @@ def test_conditions_and_events_are_in_chronological_order() -> None:
 def test_the_state_of_an_ended_workload_is_finished() -> None:
     assert ended_json("ns", "w", WORKLOAD)["state"] == "Finished"
     assert ended_json("ns", "w", {"metadata": {}})["state"] == "Unknown"
-    assert owner_of(None) == ("", "")
 
 
 def test_a_placement_has_its_domains() -> None:
