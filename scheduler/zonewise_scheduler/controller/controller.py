@@ -18,6 +18,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.resources import ADMISSION_CHECKS, PODS, RESOURCE_SLICES, WORKLOADS
+from zonewise_scheduler.controller.accounting.ended_runs import EndedRuns
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import WATCHED as PROVISIONING_KINDS
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.cluster_cache import ObjectCache, WorkloadIndex, object_version
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.labels import Requirement
     from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.accounting.run_record import RunRecord
     from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
     from zonewise_scheduler.backfill.state.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.types import Plan
@@ -133,6 +135,7 @@ class QueueController:
             options.retention,
         )
         self._provisioning = ProvisioningReconciler(by_key, configuration)
+        self._ended_runs = EndedRuns()
 
     # --- inputs
 
@@ -143,6 +146,7 @@ class QueueController:
         """
         self._leads = leads
         self._planner.restart(checkpoint)
+        self._ended_runs.lead(leads, self._workloads.by_key.values(), self._now)
         if leads:
             self._gate.end_all_pauses()
             self._pods.mark_dirty(self._workloads.by_key)
@@ -156,7 +160,7 @@ class QueueController:
             return
         old = self._objects.get(key)
         if self._objects.observe(key, obj, now):
-            self._changed(key, old, obj)
+            self._changed(key, old, obj, now)
 
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
         """Record that all objects of a kind which existed at a resource version have been observed."""
@@ -244,7 +248,7 @@ class QueueController:
             if outcome.obj is not None and self.configuration.written(write.key, outcome.obj):
                 return
             if outcome.obj is not None and self._objects.written(write.key, outcome.obj, now):
-                self._changed(write.key, old, outcome.obj)
+                self._changed(write.key, old, outcome.obj, now)
         elif old is not None or write.verb is Verb.CREATE:  # a deleted object may be created again at once
             self._gate.pause(write, version, now)
         self._mark_written(write.key)
@@ -305,10 +309,11 @@ class QueueController:
             self._mark_dirty(key)
         self._jobs.mark_class(classes.workload.keys() - previous.workload.keys())
 
-    def _changed(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
+    def _changed(self, key: ObjectKey, old: Json | None, new: Json | None, now: float) -> None:
         if key.resource == WORKLOADS:
             name = key.namespaced_name
             self._workloads.set(name, new)
+            self._ended_runs.observe(old, new, now)
             self._active_jobs.set_owner(name, new)
             self._planner.change(name)
             self._pods.mark_dirty([name])
@@ -435,6 +440,10 @@ class QueueController:
     def invalid_workloads(self) -> Mapping[str, str]:
         """Return the Workloads missing in the planner, by namespace and name, each with the field and its problem."""
         return self._planner.invalid
+
+    def take_ended_runs(self) -> list[RunRecord]:
+        """Return the records of the runs that have ended since the last call; none while this replica does not lead."""
+        return self._ended_runs.take()
 
     def take_rejections(self) -> list[PodRejection]:
         """Return the pods that kubelets have rejected since the last call."""

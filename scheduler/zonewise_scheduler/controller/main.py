@@ -20,6 +20,7 @@ from zonewise_scheduler.backfill.policies import policy_named
 from zonewise_scheduler.backfill.recording.header import RecordingHeader
 from zonewise_scheduler.backfill.recording.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.state.checkpoint import make_checkpoint
+from zonewise_scheduler.controller.accounting.record_writer import RecordWriter
 from zonewise_scheduler.controller.controller import ControllerOptions, QueueController
 from zonewise_scheduler.controller.election import Election
 from zonewise_scheduler.controller.informers import ObjectInformers
@@ -108,6 +109,7 @@ def run_until_stopped(
             return 0
         stack.enter_context(replica.events)
         stack.enter_context(replica.writer)
+        stack.enter_context(replica.records)
         stack.enter_context(replica.groups)
         stack.enter_context(replica.loop)
         stack.enter_context(replica.forecaster())
@@ -151,8 +153,14 @@ class _Replica:
         self.events = EventWriter(
             client, self.metrics.count_attempt, self.metrics.count_dropped_event, may_write=self._election.leads
         )
+        self.records = RecordWriter(settings.accounting_directory, to_log=settings.accounting_log)
         self._reporter = StatusReporter(
-            controller, self.writer.submit, self.events.submit, self.metrics, fair_sharing=settings.fair_sharing
+            controller,
+            self.writer.submit,
+            self.events.submit,
+            self.metrics,
+            fair_sharing=settings.fair_sharing,
+            record=self.records.submit,
         )
         self.loop = ControllerLoop(controller, self.writer.submit, clock, self._reporter, lambda: self.writer.delay)
         self.groups = GroupStatusWriter(client, self.metrics.count_attempt, may_write=self._acts)

@@ -78,6 +78,8 @@ class ControllerSettings(NamedTuple):
     """Requirements on the labels of namespaces whose jobs are queued; None: the default."""
     avoid_conditions: tuple[str, ...] = ()
     recording: str = ""
+    accounting_directory: str = ""
+    accounting_log: bool = True
     log_level: str = "info"
     log_format: str = "text"
     kueue_lease: str = DEFAULT_LEASE
@@ -151,6 +153,9 @@ OPTIONS = Options((
            f'(default: {DEFAULT_LEASE}; "": do not look for Kueue)', "NAMESPACE/NAME"),
     Option("recording", text, "file to which the planner's inputs and decisions are appended, for `zonewise simulate "
            "--replay`", "PATH"),
+    Option("accountingDirectory", text, "directory for records of ended runs, in a file for each month, for "
+           "`zonewise report` (default: none)", "PATH"),
+    Option("accountingLog", boolean, "also log these records, which name users (default: true)", "true|false"),
     *LOGS,
 ), (
     FileOption(JOB_KINDS, parse_job_kinds, "further kinds of jobs that have a suspend field"),

@@ -5,6 +5,7 @@
 - It writes statuses of queues and notes for pending workloads, within the bounds of their modules. While many writes of
   decisions are pending, notes wait.
 - It emits Events, which a separate writer sends.
+- It passes on the records of ended runs, which a separate writer stores.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from zonewise_scheduler.quota.api.workload_reader import read_workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zonewise_scheduler.accounting.run_record import RunRecord
     from zonewise_scheduler.backfill.state.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Forecast
     from zonewise_scheduler.controller.controller import QueueController
@@ -125,8 +127,9 @@ class StatusReporter:
         timer: Callable[[], float] = time.thread_time,
         *,
         fair_sharing: bool = False,
+        record: Callable[[RunRecord], object] = lambda _: None,
     ) -> None:
-        """Set the functions: `submit` takes writes of statuses, `emit` writes of Events.
+        """Set the functions: `submit` takes writes of statuses, `emit` writes of Events, `record` ended runs.
 
         `timer`: the clock of the bounds, in seconds. It measures CPU time, so that a stall of the machine does not
         count.
@@ -142,6 +145,7 @@ class StatusReporter:
         self._submit = submit
         self._emit = emit
         self._observer = observer
+        self._record = record
         self._timer = timer
         self._statuses = QueueStatuses(fair_sharing=fair_sharing)
         self._notes = PendingNotes(timer)
@@ -164,6 +168,8 @@ class StatusReporter:
     def step(self, now: float) -> None:
         """Report what is due."""
         self._report_rejections(now)
+        for run in self._controller.take_ended_runs():
+            self._record(run)
         if now >= self._next_at:
             begin = self._timer()
             self._publish(now)

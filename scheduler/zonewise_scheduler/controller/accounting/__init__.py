@@ -1,0 +1,1 @@
+"""Records of ended runs: which changes of a Workload end a run, and the log and files that keep the records."""
