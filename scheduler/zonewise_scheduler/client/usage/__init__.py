@@ -1,0 +1,1 @@
+"""Listings of `zonewise report`."""
