@@ -17,6 +17,7 @@ from zonewise_scheduler.simulator.inputs.fleet_file import is_fleet, parse_short
 from zonewise_scheduler.simulator.inputs.job_file import is_job_file, read_job_file
 from zonewise_scheduler.simulator.inputs.kueue_generator import is_generator, read_generator
 from zonewise_scheduler.simulator.inputs.mixes import MIXES, build_mix
+from zonewise_scheduler.simulator.inputs.record_trace import build_record_scenario, is_records
 from zonewise_scheduler.simulator.inputs.source_files import (
     STANDARD_INPUT,
     InputError,
@@ -31,15 +32,15 @@ from zonewise_scheduler.simulator.scenario import Scenario
 from zonewise_scheduler.simulator.swf import LoggedJobs, SwfLog, load_swf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
     from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
     from zonewise_scheduler.simulator.scenario import Arrival
 
 SUPPORTED_SOURCES = (
-    "an SWF log, a Kueue generator file (`cohorts`), a job file (`jobs`), objects of Kubernetes and Kueue in a file or "
-    f"a directory, or a mix ({', '.join(MIXES)})"
+    "an SWF log, records of ended runs, a Kueue generator file (`cohorts`), a job file (`jobs`), objects of Kubernetes "
+    f"and Kueue in a file or a directory, or a mix ({', '.join(MIXES)})"
 )
 SUPPORTED_NODES = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "
@@ -86,8 +87,11 @@ def load_scenario(
         raise InputError("--load", f"only a mix has a load: {load:g}")
     if not exists:
         raise InputError(source or "''", f"is neither an existing file nor a known name: use {SUPPORTED_SOURCES}")
-    contents = _read_source(source)
-    if isinstance(contents, SwfLog):
+    contents = _read_source(source, nodes)
+    if isinstance(contents, Scenario):
+        _check_whole_nodes(whole_nodes=whole_nodes)
+        scenario = contents
+    elif isinstance(contents, SwfLog):
         scenario = _load_log(contents, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
     else:
         _check_whole_nodes(whole_nodes=whole_nodes)
@@ -124,12 +128,20 @@ def _check_whole_nodes(*, whole_nodes: bool) -> None:
         raise InputError("--whole-nodes", "only a log has jobs of this width")
 
 
-def _read_source(source: str) -> SwfLog | list[Document]:
-    """Return a log, or the objects of a file or directory."""
+def _read_source(source: str, nodes: str | None) -> SwfLog | Scenario | list[Document]:
+    """Return a log, the jobs of records on nodes, or the objects of a file or directory."""
     if is_directory(source):
         return read_documents(source)
     with open_source(source) as file:
+        if is_records(file.peek(_HEAD)):
+            return _load_records(file, source_name(source), nodes)
         return load_swf(file) if is_swf(source, file.peek(_HEAD)) else parse_documents(file.read(), source_name(source))
+
+
+def _load_records(lines: Iterable[bytes], source: str, nodes: str | None) -> Scenario:
+    if nodes is None:
+        raise InputError(source, "records name no nodes: add --nodes")
+    return build_record_scenario(lines, load_fleet(nodes), Path(source).name)
 
 
 def _load_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | SwfLog:
