@@ -78,8 +78,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = _epilog()
     add = parser.add_argument
-    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a Kueue generator file, jobs as "
-        "JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a file, the name of a mix, "
+    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), records of the controller, a "
+        "Kueue generator file, jobs as JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a file, the name of a mix, "
         "or - for standard input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"policy to simulate, from the list below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies to compare side by side")

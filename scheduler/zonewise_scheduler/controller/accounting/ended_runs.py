@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
     from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 
-KEPT = 60.0
+STANDBY_PERIOD = 60.0
 """Seconds for which a replica that does not lead keeps records: longer than a lease lasts after its last renewal."""
 _DEADLINE_EXCEEDED = "Job was active longer than specified deadline"
 """Message of a Job that its deadline ended (pkg/controller/job/job_controller.go syncJob)."""
@@ -72,7 +72,7 @@ class EndedRuns:
         record = ended_run(old, new, now)
         if record is not None:
             self._new.append(record)
-        while not self._leads and self._new and self._new[0].ended < now - KEPT:
+        while not self._leads and self._new and self._new[0].ended < now - STANDBY_PERIOD:
             self._new.popleft()
 
     def take(self) -> list[RunRecord]:

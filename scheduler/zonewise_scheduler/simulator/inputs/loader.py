@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival
 
 SUPPORTED_SOURCES = (
-    "an SWF log, records of ended runs, a Kueue generator file (`cohorts`), a job file (`jobs`), objects of Kubernetes "
-    f"and Kueue in a file or a directory, or a mix ({', '.join(MIXES)})"
+    "an SWF log, records of runs, a Kueue generator file (`cohorts`), a job file (`jobs`), API objects, "
+    f"a directory of these, or a mix ({', '.join(MIXES)})"
 )
 SUPPORTED_NODES = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "

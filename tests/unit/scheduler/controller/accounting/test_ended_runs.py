@@ -8,7 +8,7 @@ from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE, ModelCluster
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.accounting.run_record import PodSetRecord
-from zonewise_scheduler.controller.accounting.ended_runs import KEPT, EndedRuns, ended_run
+from zonewise_scheduler.controller.accounting.ended_runs import STANDBY_PERIOD, EndedRuns, ended_run
 from zonewise_scheduler.controller.workloads.conditions import Condition, with_conditions
 from zonewise_scheduler.controller.workloads.status import MAXIMUM_EXECUTION_TIME_EXCEEDED
 from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
@@ -109,9 +109,9 @@ def test_a_standby_passes_on_what_ended_just_before_it_leads() -> None:
     obj = admitted_workload()
     runs = EndedRuns()
     runs.observe({**obj, "metadata": {**obj["metadata"], "uid": "old"}}, None, NOW)
-    runs.observe(obj, None, NOW + KEPT + 1)
+    runs.observe(obj, None, NOW + STANDBY_PERIOD + 1)
     assert runs.take() == []
-    runs.lead(leads=True, workloads=[], now=NOW + KEPT + 2)
+    runs.lead(leads=True, workloads=[], now=NOW + STANDBY_PERIOD + 2)
     assert [each.uid for each in runs.take()] == [obj["metadata"]["uid"]]
 
 

@@ -168,7 +168,7 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reported"),
     [
-        ("a.yaml", "color: red\n", "a.yaml: its fields are color; use an SWF log, records of ended runs"),
+        ("a.yaml", "color: red\n", "a.yaml: its fields are color; use an SWF log, records of runs"),
         ("a.yaml", "", "it is empty; can be"),
         ("a.yaml", "{}\n", "its fields are none; use"),
         ("a.yaml", "levels: []\nkinds: []\n", "levels: is missing"),
