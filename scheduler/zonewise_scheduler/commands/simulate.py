@@ -78,9 +78,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = _epilog()
     add = parser.add_argument
-    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), records of the controller, a "
-        "Kueue generator file, jobs as JSON or YAML, Kubernetes and Kueue objects, or a directory of these. Instead of a file, the name of a mix, "
-        "or - for standard input")  # fmt: skip
+    add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), records of the controller, a Kueue "
+        "generator file, jobs as JSON or YAML, API objects, or a directory of these. Instead of a file, the name of a "
+        "mix, or - for standard input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"policy to simulate, from the list below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies to compare side by side")
     add("--reserve-after", metavar="DURATION", type=duration, help=f"wait after which {DEFAULT_POLICY} reserves any "
