@@ -28,9 +28,8 @@ from zonewise_scheduler.controller.workloads.status import (
     REQUEUED,
     has_quota,
 )
-from zonewise_scheduler.controller.workloads.workload_owner import owner_of
+from zonewise_scheduler.controller.workloads.workload_owner import owner_of, user_of
 from zonewise_scheduler.quota.api.amount import amount_text
-from zonewise_scheduler.quota.api.submitted_by import SUBMITTED_BY_ANNOTATION
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
@@ -126,15 +125,14 @@ def _record(obj: Json, ended: float, outcome: Outcome, reason: str) -> RunRecord
     kind, name = owner_of(obj)
     admission = workload.admission
     requeued = condition_time(obj, REQUEUED) if is_true(obj, REQUEUED) else None
-    metadata, status = (FieldReader(obj, "", []).child(each) for each in ("metadata", "status"))
-    evictions = status.child("schedulingStats").children("evictions")
+    evictions = FieldReader(obj, "", []).child("status").child("schedulingStats").children("evictions")
     return RunRecord(
         namespace=workload.namespace,
         name=name or workload.name,
         kind=kind,
         uid=workload.uid,
         workload=workload.name,
-        user=metadata.pairs("annotations").get(SUBMITTED_BY_ANNOTATION),
+        user=user_of(obj) or None,
         queue=workload.queue_name,
         cluster_queue="" if admission is None else admission.cluster_queue,
         priority=workload.priority,
