@@ -6,6 +6,7 @@ whose run has been read already is skipped, since two leaders may have recorded 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _LOGGER = LOGGER.encode()
+_TEXT_LINE = re.compile(rb"(?:\S+ ){1,2}INFO +" + re.escape(_LOGGER) + rb": (?=" + re.escape(LINE_START) + rb")")
+"""What precedes a record in the text format of the log, with one prefix of a log pipeline. Other messages may quote what
+users have written."""
 _MAX_VALUE = 60
 """Maximum number of characters of a value in a problem."""
 
@@ -79,8 +83,8 @@ def find_record(line: bytes) -> bytes | None:
         return line
     if _LOGGER not in line:
         return None
-    if (start := line.find(LINE_START)) >= 0:  # the text format of a log
-        return line[start:]
+    if (text := _TEXT_LINE.match(line)) is not None:
+        return line[text.end() :]
     try:
         entry = _LOG_DECODER.decode(line[line.find(b"{") :])
     except msgspec.DecodeError:

@@ -38,9 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = (
         "JOBS counts the jobs that have ended, and FAILED and EVICTED are shares of their runs. HOURS are requests "
         "times run time: core hours, GiB hours or device hours. WALLTIME USED is the run time of jobs divided by their "
-        "declared walltimes. A run counts in the day and month of its end, in UTC. Example: kubectl logs "
-        "deploy/zonewise-controller | zonewise report - --by user. Status 0: done; 1: some records are invalid; "
-        "2: unusable arguments, or a file cannot be read."
+        "declared walltimes. A run counts in the day and month of its end, in UTC. Example: kubectl logs -n zonewise "
+        "-l app.kubernetes.io/name=zonewise-controller --tail=-1 | zonewise report -. Status 0: done; 1: some records "
+        "are invalid; 2: unusable arguments, or a file cannot be read."
     )
     parser.add_argument("records", metavar="RECORDS", nargs="+", help="files of records or logs of the controller, "
         "directories of such .jsonl files, or - for standard input")  # fmt: skip
@@ -53,8 +53,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "or after a date such as 2026-12-01, or in the last 30d")  # fmt: skip
     parser.add_argument("--until", metavar="TIME", type=checked(_past), default=None, help="select runs that ended "
         "before a date, or before the last 7d")  # fmt: skip
-    parser.add_argument("--user", metavar="USERS", type=_split, default=(), help="select runs of these users; - is "
-        "the unknown one")  # fmt: skip
+    parser.add_argument("-u", "--user", metavar="NAME", action="append", default=[], help="select runs of this user; - "
+        "is the unknown one; can be repeated")  # fmt: skip
     parser.add_argument("--state", metavar="STATES", type=_names("state", OUTCOMES), default=(), help="select runs "
         f"with these ends: {', '.join(OUTCOMES)}")  # fmt: skip
     parser.add_argument("--job", metavar="NAMES", type=_split, default=(), help="select runs of jobs with these names")
