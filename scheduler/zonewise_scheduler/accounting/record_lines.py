@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _LOGGER = LOGGER.encode()
 _TEXT_LINE = re.compile(rb"(?:\S+ ){1,2}INFO +" + re.escape(_LOGGER) + rb": (?=" + re.escape(LINE_START) + rb")")
-"""What precedes a record in the text format of the log, with one prefix of a log pipeline. Other messages may quote what
-users have written."""
+"""What precedes a record in the text format of the log, with one prefix of a log pipeline. Other messages may quote
+what users have written."""
 _MAX_VALUE = 60
 """Maximum number of characters of a value in a problem."""
 
