@@ -18,7 +18,7 @@ BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "h
 DEPRECATED = frozenset({"foretell"})
 GROUPS = {
     "this machine": ("show", "capture", "health", "rules"),
-    "jobs": ("submit", "queue", "explain", "forecast", "hold", "release", "cancel"),
+    "jobs": ("submit", "queue", "explain", "forecast", "hold", "release", "cancel", "report"),
     "cluster": ("check", "top", "fit", "page", "fabric", "adopt"),
     "simulation": ("up", "simulate"),
     "services, which the manifests run in a cluster": ("agent", "scheduler", "controller"),

@@ -243,12 +243,13 @@ _QUEUES = Row("Queues", (
     _panel("Inactive queues", "By status; the condition of the ClusterQueue gives the reason.", "short",
            (_of_leader('kueue_cluster_queue_status{status!="active"}', "cluster_queue, status"),
             "{{cluster_queue}} {{status}}")),
-    _panel("Workloads per hour", "Admitted, finished, evicted and preempted workloads.", "short",
+    _panel("Workloads per hour", "Admitted, finished, evicted, preempted and replaced workloads.", "short",
            _hourly("kueue_admitted_workloads_total", legend="admitted"),
            _hourly("kueue_quota_reserved_workloads_total", legend="with quota"),
            _hourly("kueue_finished_workloads_total", legend="finished"),
            _hourly("kueue_evicted_workloads_total", "reason"),
-           _hourly("kueue_preempted_workloads_total", legend="preempted")),
+           _hourly("kueue_preempted_workloads_total", legend="preempted"),
+           _hourly("kueue_replaced_workload_slices_total", legend="replaced slices")),
 ))  # fmt: skip
 _WAITING = Row("Waiting", (
     _panel("Wait until admission", "Time from the creation or the last eviction of a workload.", "s",

@@ -223,7 +223,8 @@ def test_a_missing_flavor_is_reported_in_the_message() -> None:
     obj["status"]["admission"]["podSetAssignments"][0]["flavors"] = {"cpu": "gone"}
     story = ProvisioningStory(obj)
     assert story.settle() == ["follow the ProvisioningRequest"]
-    assert story.check["message"] == "no ProvisioningRequest can be created: ResourceFlavor gone does not exist"
+    problem = "status.admission.podSetAssignments: ResourceFlavor gone does not exist"
+    assert story.check["message"] == f"no ProvisioningRequest can be created: {problem}"
 
 
 STEPS = st.lists(
