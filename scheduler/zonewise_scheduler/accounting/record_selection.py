@@ -1,4 +1,4 @@
-"""Which records a report selects: by the time of their end, and by user, outcome, job and queue."""
+"""Which records a report selects: by the time of their end, and by user, outcome, job and namespace."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The live controller, the simulator and a checkpoint share this one value. Functi
 
     events.py            applies events of queues, nodes and workloads; decides nothing
     scheduling_pass.py   decides which workloads start and stop
-    sample_paths.py          simulates a copy
+    sample_paths.py      simulates a copy
     explain.py           explains why a workload waits
     checkpoint.py        writes and restores what a restart would lose
 

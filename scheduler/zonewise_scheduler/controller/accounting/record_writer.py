@@ -139,12 +139,9 @@ class MonthFiles:
         path = self._directory / f"{month}.jsonl"
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
         try:
-            end = 0
+            _cut_torn_line(file)
             with path.open("rb") as lines:
                 known = {hash(record.identity) for record in RecordReader().read(lines, str(path))}
-            with path.open("rb") as lines:
-                end = sum(len(line) for line in lines if line.endswith(b"\n"))
-            os.ftruncate(file, end)  # cut the line that a controller wrote when it was killed
         except OSError:
             os.close(file)
             raise
@@ -170,3 +167,11 @@ class MonthFiles:
         elif self._problem and not problem:
             log.info("records are written again")
         self._problem = problem
+
+
+def _cut_torn_line(file: int) -> None:
+    """Cut the line that a controller wrote when it was killed. Raises OSError."""
+    end = os.fstat(file).st_size
+    while end and os.pread(file, 1, end - 1) != b"\n":
+        end -= 1
+    os.ftruncate(file, end)
