@@ -61,22 +61,22 @@ def list_usage(
         Column("P95 WAIT", right=True),
         Column("WALLTIME USED", right=True),
     )
+    document = usage_document(groups, keys, resources)
     rows = [
         [
-            *values,
-            str(group.jobs),
-            str(group.runs),
-            _percent(group.share_of_runs("failed", "timeout")),
-            _percent(group.share_of_runs("evicted")),
-            *(f"{group.hours.get(name, 0.0):,.1f}" for name in resources),
-            short_duration(group.mean_wait),
-            short_duration(group.wait_percentile(50)),
-            short_duration(group.wait_percentile(95)),
-            _percent(group.walltime_used),
+            *(each[key] for key in keys),
+            str(each["jobs"]),
+            str(each["runs"]),
+            _percent(each["failedShare"]),
+            _percent(each["evictedShare"]),
+            *(f"{each['resourceHours'][name]:,.1f}" for name in resources),
+            short_duration(each["meanWait"]),
+            short_duration(each["medianWait"]),
+            short_duration(each["p95Wait"]),
+            _percent(each["walltimeUsed"]),
         ]
-        for values, group in groups.items()
+        for each in document
     ]
-    document = usage_document(groups, keys, resources)
     return Listing([make_table(columns, rows)], document, notes=notes, empty="no records are selected")
 
 
