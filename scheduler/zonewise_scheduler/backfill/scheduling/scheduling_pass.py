@@ -342,7 +342,7 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
     admission = reservation.workload.admission._replace(reserved_at=state.now, pending_checks=())
     workload = with_required_checks(replace(reservation.workload, admission=admission), spec)
     state.reservations.begin_cycle(state, state.now)
-    ending = () if decision.replaced is None else (decision.replaced,)
+    ending = decision.replaced_slices
     with state.snapshot.simulate_workload_removal(ending):
         fits = has_capacity(state.snapshot, workload)
     if not fits or state.reservations.delayed_reservation(workload, ending):
@@ -387,7 +387,7 @@ def _hold(pass_state: PassState, decision: Decision) -> None:
         spec = state.snapshot.cluster_queues[head.cluster_queue].spec
         workload = with_admission(head.workload, spec, decision.assignment, state.now)
         victims = tuple(target.workload for target in decision.preemption_targets)
-        victims += () if decision.replaced is None else (decision.replaced,)
+        victims += decision.replaced_slices
         if not _delays_reservation(state, decision, workload):
             state.reservations.record(Reservation(workload, head, state.now, (), victims))
 
@@ -405,8 +405,7 @@ def _delays_reservation(state: PlannerState, decision: Decision, workload: Workl
     if decision.status != "deferred":
         return False
     state.reservations.begin_cycle(state, state.now)
-    ending = () if decision.replaced is None else (decision.replaced,)
-    return bool(state.reservations.delayed_reservation(workload, ending))
+    return bool(state.reservations.delayed_reservation(workload, decision.replaced_slices))
 
 
 def _drain_stops(state: PlannerState) -> tuple[StopOrder, ...]:

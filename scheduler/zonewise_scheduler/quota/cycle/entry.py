@@ -111,6 +111,11 @@ class Decision(NamedTuple):
     holds_quota: bool = False
     """Whether a waiting head holds quota, so that its cohort does not borrow it."""
 
+    @property
+    def replaced_slices(self) -> tuple[Workload, ...]:
+        """The running slice that ends once the head is admitted, if there is one."""
+        return () if self.replaced is None else (self.replaced,)
+
 
 @dataclass
 class Entry:
