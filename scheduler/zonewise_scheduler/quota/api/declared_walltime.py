@@ -116,20 +116,26 @@ def with_default_walltime(
 
 
 def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:
-    """Return the groups of Workloads with similar run times: namespace, user if known, LocalQueue, template.
+    """Return the groups of Workloads with similar run times, as history_groups() does.
 
-    The group of the namespace contains Workloads of unknown users too, such as those from before an upgrade. The blank
-    distinguishes a user from a LocalQueue. The template is the name of the owner, or else of the Workload, without
-    generated suffixes.
+    The job has the name of the owner, or else of the Workload.
     """
     quiet = FieldReader(metadata.obj, "metadata.", [])  # invalid owners are reported elsewhere
     owners = (owner.text("name") for owner in quiet.children("ownerReferences"))
     name = next(filter(None, owners), "") or quiet.text("generateName").rstrip("-") or quiet.text("name")
-    while (shorter := _GENERATED_SUFFIX.sub("", name)) not in {"", name}:
-        name = shorter
-    submitter = read_submitter(quiet)
+    return history_groups(quiet.text("namespace"), read_submitter(quiet), queue_name, name)
+
+
+def history_groups(namespace: str, submitter: str, queue_name: str, job: str) -> tuple[Hashable, ...]:
+    """Return the groups of similar run times to which a job belongs: namespace, user if known, LocalQueue, template.
+
+    The group of the namespace contains jobs of unknown users too, such as those from before an upgrade. The blank
+    distinguishes a user from a LocalQueue. The template is the name of the job without generated suffixes.
+    """
+    while (shorter := _GENERATED_SUFFIX.sub("", job)) not in {"", job}:
+        job = shorter
     user = (f"user {submitter}",) if submitter else ()
-    return quiet.text("namespace"), *user, queue_name, name
+    return namespace, *user, queue_name, job
 
 
 def _metadata_walltime(metadata: FieldReader, field: str, name: str) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.accounting.record_lines import RecordReader
 from zonewise_scheduler.accounting.run_record import LINE_START
 from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.declared_walltime import history_groups
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
 from zonewise_scheduler.simulator.inputs.node_fleet import build_fleet_scenario, build_queues
 from zonewise_scheduler.simulator.inputs.source_files import InputError
@@ -75,7 +76,7 @@ def _arrival(record: RunRecord, begin: float) -> Arrival:
         priority=record.priority,
         created_at=record.created - begin,
         walltime=inf if record.walltime is None else record.walltime,
-        history_keys=(record.namespace, record.queue, record.user),
+        history_keys=history_groups(record.namespace, record.user or "", record.queue, record.name),
     )
     return Arrival(workload, record.cluster_queue, record.run_time, record.kind)
 

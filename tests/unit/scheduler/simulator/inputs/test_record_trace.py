@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.run_records import EPOCH, HOUR, run_record
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.accounting.run_record import encode_record
+from zonewise_scheduler.quota.api.declared_walltime import history_keys
 from zonewise_scheduler.simulator.inputs.loader import load_fleet, load_scenario
 from zonewise_scheduler.simulator.inputs.record_trace import build_record_scenario
 from zonewise_scheduler.simulator.inputs.source_files import InputError
@@ -38,6 +40,12 @@ def test_an_evicted_job_runs_as_long_as_its_last_run() -> None:
     last = run_record(queued=EPOCH + 70, admitted=EPOCH + 80, started=EPOCH + 80, ended=EPOCH + 100)
     assert [each.run_time for each in scenario_of(last, evicted).arrivals] == [20.0]
     assert [each.run_time for each in scenario_of(evicted).arrivals] == [10.0]
+
+
+def test_forecasts_learn_from_the_same_groups_as_in_the_live_queue() -> None:
+    [first] = scenario_of(run_record(name="train-20261201", namespace="n", user="ada", queue="q")).arrivals
+    metadata = {"namespace": "n", "name": "train-7", "annotations": {"zonewise.dev/submitted-by": "ada"}}
+    assert first.workload.history_keys == history_keys(FieldReader(metadata, "metadata.", []), "q")
 
 
 def test_jobs_without_a_start_are_left_out_and_counted() -> None:
