@@ -85,7 +85,7 @@ from zonewise_scheduler.controller.workloads.prebuilt import (
 )
 from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
 from zonewise_scheduler.controller.workloads.shrunk_placement import shrink_placement
-from zonewise_scheduler.controller.workloads.slices import find_slices, slice_annotations
+from zonewise_scheduler.controller.workloads.slices import find_slices, replaced_slice_key
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
@@ -99,7 +99,6 @@ from zonewise_scheduler.controller.workloads.status import (
 from zonewise_scheduler.quota.api.job_dependency import FULFILLED_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PRIORITY_CLASS_LABEL
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
-from zonewise_scheduler.quota.api.workload_slices import REPLACEMENT_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -335,7 +334,7 @@ def _is_resizable(state: JobState) -> bool:
 
 def _continues(state: JobState, workload: Json) -> bool:
     """Return whether a job that has grown runs on, although the admission checks of its new slice are pending."""
-    is_replacement = bool(slice_annotations(workload).get(REPLACEMENT_ANNOTATION))
+    is_replacement = bool(replaced_slice_key(workload))
     is_held = state.adapter.is_suspended(state.job) or is_stopping(state.job)
     return is_replacement and not is_held and has_quota(workload) and not is_true(workload, "Evicted")
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.controller.cluster_cache import uid_of
-from zonewise_scheduler.controller.jobs.job_fields import annotations_of
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.status import EVICTED, FINISHED, QUOTA_RESERVED
 from zonewise_scheduler.quota.api.workload_slices import (
@@ -52,17 +51,22 @@ class Slices(NamedTuple):
 
 def is_slice(workload: Mapping[str, object]) -> bool:
     """Return whether a Workload is a slice of an elastic job."""
-    return slice_annotations(workload).get(ELASTIC_ANNOTATION) == "true"
+    return _annotations(workload).get(ELASTIC_ANNOTATION) == "true"
 
 
-def slice_annotations(workload: Mapping[str, object]) -> Mapping[str, str]:
+def _annotations(workload: Mapping[str, object]) -> Mapping[str, str]:
     """Return the annotations of a Workload."""
     return FieldReader(workload, "", []).child("metadata").pairs("annotations")
 
 
 def first_slice_name(workload: Json) -> str:
     """Return the name of the first slice of its job (workloadslicing.go SliceName)."""
-    return annotations_of(workload).get(SLICE_NAME_ANNOTATION) or workload["metadata"]["name"]
+    return _annotations(workload).get(SLICE_NAME_ANNOTATION) or workload["metadata"]["name"]
+
+
+def replaced_slice_key(workload: Json) -> str:
+    """Return the key of the slice that a slice replaces; "": it replaces none."""
+    return _annotations(workload).get(REPLACEMENT_ANNOTATION, "")
 
 
 def find_slices(workloads: Mapping[str, Json]) -> Slices:
@@ -80,7 +84,7 @@ def find_slices(workloads: Mapping[str, Json]) -> Slices:
     replacements = [
         each
         for each in unfinished
-        if each not in with_quota and _replaced_key(each[1]) == current[0] and not is_true(each[1], EVICTED)
+        if each not in with_quota and replaced_slice_key(each[1]) == current[0] and not is_true(each[1], EVICTED)
     ]
     pending = replacements[-1] if replacements and current in with_quota else None
     surplus = tuple(each for each in unfinished if each[0] not in {current[0], pending[0] if pending else ""})
@@ -89,14 +93,14 @@ def find_slices(workloads: Mapping[str, Json]) -> Slices:
 
 def replacement_of(key: str, workloads: Mapping[str, Json]) -> Json | None:
     """Return the Workload with quota that replaces a slice; None: there is none."""
-    named = (each for each in workloads.values() if _replaced_key(each) == key)
+    named = (each for each in workloads.values() if replaced_slice_key(each) == key)
     return next((each for each in named if is_true(each, QUOTA_RESERVED) and not is_true(each, FINISHED)), None)
 
 
 def _current(unfinished: list[Slice], with_quota: list[Slice]) -> Slice:
     if evicted := [each for each in with_quota if is_true(each[1], EVICTED)]:
         return evicted[-1]
-    replaced = {_replaced_key(workload) for _, workload in with_quota}
+    replaced = {replaced_slice_key(workload) for _, workload in with_quota}
     if heads := [each for each in with_quota if each[0] not in replaced] or with_quota:
         return heads[-1]
     inactive = [each for each in unfinished if not _is_active(each[1])]
@@ -105,10 +109,6 @@ def _current(unfinished: list[Slice], with_quota: list[Slice]) -> Slice:
 
 def _is_active(workload: Json) -> bool:
     return FieldReader(workload, "", []).child("spec").flag("active", default=True)
-
-
-def _replaced_key(workload: Json) -> str:
-    return slice_annotations(workload).get(REPLACEMENT_ANNOTATION, "")
 
 
 def _ended_for_another(workload: Json) -> bool:
